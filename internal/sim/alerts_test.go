@@ -17,7 +17,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlertsGoBack does the same with a store that goes back to an earlier state.
+// TestAlertsGoBack does the same as TestAlerts, with a store that goes back to an earlier state.
 func TestAlertsGoBack(t *testing.T) {
 	all := soak(0, 100, nil, Stage{Alerts: true, Back: true})
 	for _, seed := range all.bad {
@@ -40,7 +40,7 @@ func TestAlertsCanFail(t *testing.T) {
 	}
 }
 
-// TestAlertsAreMet checks that the worlds with alerts meet incidents of each rule, and escalations.
+// TestAlertsAreMet checks that incidents of each rule, and escalations, occur in worlds with alerts.
 func TestAlertsAreMet(t *testing.T) {
 	var mu sync.Mutex
 	met := map[string]int{}

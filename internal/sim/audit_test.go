@@ -19,7 +19,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditGoesBack does the same with a store that goes back to an earlier state.
+// TestAuditGoesBack does the same as TestAudit, with a store that goes back to an earlier state.
 func TestAuditGoesBack(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Audit: true, Back: true})
 	for _, seed := range all.bad {

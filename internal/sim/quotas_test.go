@@ -16,7 +16,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestQuotasGoBack does the same with a store that goes back to an earlier state.
+// TestQuotasGoBack does the same as TestQuotas, with a store that goes back to an earlier state.
 func TestQuotasGoBack(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Quotas: true, Back: true})
 	for _, seed := range all.bad {

@@ -20,9 +20,8 @@ func TestSpaces(t *testing.T) {
 	}
 }
 
-// TestSpacesCanFail: the simulator finds a node that ignores the levels of namespaces or takes earlier ones
-// for the present ones, a store that does not compare quotas, and counts that are lost or kept in memory
-// only.
+// TestSpacesCanFail: the simulator finds a node that ignores the levels of namespaces or uses outdated
+// levels, a store that does not compare quotas, and counts that are lost or are only in memory.
 func TestSpacesCanFail(t *testing.T) {
 	changed := func(change func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micros, error) {
 		return func(v *view, b *store.Batch) (dag.Micros, error) {
