@@ -38,8 +38,8 @@ func newTown(nodes int, costs ...float64) *town {
 	return c
 }
 
-// step is a period: the nodes send figures, which differ from the truth by the part noise at most, one
-// decision is made, and a move is carried out.
+// step plays one period. The nodes send figures, which differ from the true costs by the factor noise. Then
+// one decision is made, and a move is carried out.
 func (c *town) step(noise func() float64) (store.ShiftMove, bool) {
 	for i := range c.state.Members {
 		m := &c.state.Members[i]
@@ -89,9 +89,9 @@ func most(uses map[dag.HandlerID]float64) (m float64) {
 	return m
 }
 
-// TestConverges: under a load that stays the same, moves lower the use of the busiest node and come to an
-// end, even if figures are inexact. No shard moves twice within its stay, and shard 0 and shards of
-// operators never move.
+// TestConverges: under a load that stays the same, moves lower the use of the busiest node, and the moves
+// end, even if figures are inexact. No shard moves twice within its stay, and shard 0 and shards of operators
+// never move.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(2, 6).Draw(t, "nodes")
@@ -186,7 +186,7 @@ func TestHotShard(t *testing.T) {
 	}
 }
 
-// TestNoMove: the rule leaves the cluster as it is if it cannot know better.
+// TestNoMove: the rule moves no shard if the figures do not justify a move.
 func TestNoMove(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(c *town)
@@ -227,7 +227,7 @@ func TestNoMove(t *testing.T) {
 	}
 }
 
-// TestLies: figures that cannot be true count as far as they can.
+// TestLies: figures that cannot be true are used only as far as they can be true.
 func TestLies(t *testing.T) {
 	c := newTown(2, 0.2, 0, 0.2, 0)
 	m := &c.state.Members[0]
@@ -247,7 +247,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestCores: a node with fewer cores gets less.
+// TestCores: a node with fewer cores gets less load.
 func TestCores(t *testing.T) {
 	c := newTown(2, 0, 0.1, 0, 0.1, 0, 0.1, 0, 0.1)
 	c.state.Members[0].Traits.Room.CPU, c.state.Members[1].Traits.Room.CPU = 1000, 8000

@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// mortal is a village whose owner may be taken for dead.
+// mortal is a village whose owner may be declared dead.
 type mortal struct {
 	village
 	dead bool
@@ -25,19 +25,19 @@ type mortal struct {
 
 func (m *mortal) Alive(dag.HandlerID) bool { return !m.dead }
 
-// TestGateway sends a verb to a node that does not own what it is about. Whatever becomes of the owner, the
-// request is answered once: by it, or by this node, which is told that it may post the verb.
+// TestGateway sends a request to a node that does not own the shard. Whatever happens to the owner, the
+// request is answered once: by the owner, or by this node, which may then post the verb.
 func TestGateway(t *testing.T) {
 	frozen := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body) // only then the server notices that who asked has gone
+		_, _ = io.ReadAll(r.Body) // only after this read does the server notice that the client has gone
 		<-r.Context().Done()
 	}
 	for _, c := range []struct {
 		name  string
-		owner http.HandlerFunc // nil if it does not listen
-		dead  bool             // it is taken for dead while it has the request
-		post  bool             // what may be posted
-		get   bool             // a read
+		owner http.HandlerFunc // nil if the owner does not listen
+		dead  bool             // the owner is declared dead while it has the request
+		post  bool             // the request may be posted
+		get   bool             // the request is a read
 		want  string
 	}{
 		{name: "a read of the owner", get: true, owner: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "owner") }, want: "200 owner"},
@@ -96,8 +96,8 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayVouches: what is passed on says for whom by a proof of this node, over the whole body, and
-// nothing that only a browser or a stranger says goes with it.
+// TestGatewayVouches: a request that is passed on names its caller by a proof of this node. The proof covers
+// the whole body. Headers that only a browser or a stranger can send are removed.
 func TestGatewayVouches(t *testing.T) {
 	const query = "a=1;b=2&c=%zz" // a proxy would drop both parameters
 	for _, method := range []string{http.MethodPost, http.MethodGet} {

@@ -11,10 +11,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// certificate is the key under which a test notes the name that a caller has proven.
+// certificate is the key of a context under which a test stores the name that a caller has proven.
 type certificate struct{}
 
-// callsOf is a server of the calls of other nodes.
+// callsOf returns a server for the calls of other nodes.
 func callsOf(dir Directory, e Engine) http.Handler {
 	mux := http.NewServeMux()
 	Handle(mux, dir, e, nil, func(ctx context.Context) string {
@@ -24,8 +24,8 @@ func callsOf(dir Directory, e Engine) http.Handler {
 	return OnlyJSON(mux)
 }
 
-// TestOnlyJSON: a page of another site can make a browser send forms and texts, but not JSON
-// without being asked.
+// TestOnlyJSON: a page of another site can make a browser send forms and plain text, but JSON only after a
+// preflight request.
 func TestOnlyJSON(t *testing.T) {
 	h := callsOf(nil, nil)
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"} {

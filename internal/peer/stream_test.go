@@ -20,7 +20,7 @@ func TestDownloadContinues(t *testing.T) {
 	const log, sent = "0123456789", 5
 	for _, c := range []struct {
 		query  string
-		length int // of the answer of the far node; -1: none
+		length int // the length in the answer of the far node; -1 if there is none
 		copied string
 		want   string
 		cut    bool
@@ -67,7 +67,7 @@ func TestDownloadContinues(t *testing.T) {
 		if string(got) != c.want || c.cut != errors.Is(err, io.ErrUnexpectedEOF) || !c.cut && err != nil {
 			t.Errorf("%s: %q, want %q: %v", fmt.Sprint(c), got, c.want, err)
 		}
-		_ = resp.Body.Close() // it was read
+		_ = resp.Body.Close() // the body was read
 		near.Close()
 		far.Close()
 	}

@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// village is a directory of two: who asks, and who owns every shard.
+// village is a directory of two nodes: the caller, and the owner of every shard.
 type village struct {
 	self, owner store.Member
 	blind       bool
@@ -31,7 +31,7 @@ func (v *village) OwnerOf(dag.ShardID) (store.Member, bool) {
 }
 func (v *village) Member(h dag.HandlerID) (store.Member, bool) { return v.owner, v.owner.Handler == h }
 
-// desk is an engine that answers submissions as it is told, and notes deposits.
+// desk is an engine that answers submissions as a test decides, and records deposits.
 type desk struct {
 	answer    func(engine.Submission) (engine.Accepted, error)
 	deposited []engine.Submission
@@ -68,7 +68,7 @@ func TestSubmit(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		owner    func(engine.Submission) (engine.Accepted, error) // nil if it does not listen
+		owner    func(engine.Submission) (engine.Accepted, error) // nil if the owner does not listen
 		nobody   bool
 		deposits int
 		existing bool
@@ -123,7 +123,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// TestSubmitArrivesWhole: nothing of a submission is lost on the way.
+// TestSubmitArrivesWhole: every part of a submission reaches the owner.
 func TestSubmitArrivesWhole(t *testing.T) {
 	var got engine.Submission
 	far := httptest.NewServer(callsOf(&village{}, &desk{answer: func(s engine.Submission) (engine.Accepted, error) {

@@ -50,8 +50,8 @@ func (f *fake) List(context.Context) ([]string, error) {
 
 var errAway = errors.New("the registry is away")
 
-// TestJudge: a life is gone if it was listed in this session and is missing for a while, in lists that list
-// the node itself.
+// TestJudge: a life is gone if it was listed during this session, and has been missing for a while in lists
+// that contain the node itself.
 func TestJudge(t *testing.T) {
 	const ttl = 4 * time.Second
 	for name, c := range map[string]struct {
@@ -159,7 +159,7 @@ func TestParse(t *testing.T) {
 // hanging is a registry that answers no call while it hangs.
 type hanging struct {
 	fake
-	hangs chan struct{} // closed when it hangs no more
+	hangs chan struct{} // closed when the registry answers again
 }
 
 func (h *hanging) List(ctx context.Context) ([]string, error) {

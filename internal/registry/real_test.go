@@ -19,7 +19,7 @@ import (
 	"skein.dev/skein/internal/registry/registrytest"
 )
 
-// sessionTTL is that of the tests: an etcd with its defaults grants no shorter one.
+// sessionTTL is the time to live of sessions in the tests. An etcd with its defaults grants no shorter one.
 const sessionTTL = 2 * time.Second
 
 // patience bounds the wait of a test for a condition. No result depends on it.
@@ -51,7 +51,7 @@ func announce(t *testing.T, r registry.Registry, uuid string) registry.Session {
 	}
 }
 
-// lists waits until a session sees these lives, while others are renewed.
+// lists waits until a session lists these lives. Meanwhile it renews the other sessions.
 func lists(t *testing.T, s registry.Session, want []string, renewed ...registry.Session) {
 	t.Helper()
 	var is []string
@@ -72,7 +72,7 @@ func lists(t *testing.T, s registry.Session, want []string, renewed ...registry.
 	}
 }
 
-// ended waits until a session knows that it has ended.
+// ended waits until Renew reports that a session has ended.
 func ended(t *testing.T, s registry.Session) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -91,7 +91,7 @@ func ended(t *testing.T, s registry.Session) {
 	}
 }
 
-// conform holds a registry to the contract.
+// conform checks that a registry keeps the contract.
 func conform(t *testing.T, server *registrytest.Server, scheme string) {
 	link := registrytest.NewLink(t, server.Address)
 	r := open(t, fmt.Sprintf("%s://%s/test/one?ttl=%v", scheme, server.Address, sessionTTL))
@@ -125,7 +125,7 @@ func conform(t *testing.T, server *registrytest.Server, scheme string) {
 	again := announce(t, far, "c2")
 	lists(t, a, []string{"a", "c2"}, again)
 
-	server.Kill() // and its memory with it
+	server.Kill() // the registry loses its memory
 	ctx, over = context.WithTimeout(t.Context(), time.Second)
 	if list, err := a.List(ctx); err == nil {
 		t.Errorf("a server that is gone lists %v", list)
@@ -148,7 +148,7 @@ func TestEtcd(t *testing.T) { conform(t, registrytest.Etcd(t), "etcd") }
 // TestZooKeeper: ZooKeeper keeps the contract.
 func TestZooKeeper(t *testing.T) { conform(t, registrytest.ZooKeeper(t), "zookeeper") }
 
-// TestZooKeeperOfAUser: the entries of a user are closed to others.
+// TestZooKeeperOfAUser: only the user of the settings can access the entries.
 func TestZooKeeperOfAUser(t *testing.T) {
 	server := registrytest.ZooKeeper(t)
 	settings, err := registry.Parse("zookeeper://" + server.Address + "/test?ttl=2s&user=skein")
@@ -175,7 +175,7 @@ func TestZooKeeperOfAUser(t *testing.T) {
 	}
 }
 
-// TestZooKeeperSecured: over TLS.
+// TestZooKeeperSecured: the contract holds over TLS.
 func TestZooKeeperSecured(t *testing.T) {
 	dir := t.TempDir()
 	ldaptest.Certificates(t, dir, "")
@@ -203,7 +203,7 @@ func TestZooKeeperSecured(t *testing.T) {
 	}
 }
 
-// TestEtcdMutual: a server that asks for a certificate gets that of the settings.
+// TestEtcdMutual: a server that requests a certificate gets the one of the settings.
 func TestEtcdMutual(t *testing.T) {
 	cert, key := certtest.Files(t)
 	server := registrytest.Etcd(t, "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)
@@ -214,7 +214,8 @@ func TestEtcdMutual(t *testing.T) {
 	}
 }
 
-// TestEtcdSecured: over TLS with a certificate of the node, as a user with a password.
+// TestEtcdSecured: the contract holds over TLS, with a certificate of the node, and for a user with a
+// password.
 func TestEtcdSecured(t *testing.T) {
 	dir := t.TempDir()
 	ldaptest.Certificates(t, dir, "")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzZooKeeper reads what a server may send.
+// FuzzZooKeeper reads arbitrary answers of a server.
 func FuzzZooKeeper(f *testing.F) {
 	f.Add(zooBytes(nil, zooText([]byte{0, 0, 0, 1}, "a")))
 	f.Add([]byte{0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff})
