@@ -20,11 +20,11 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
-// owner is an engine that owns the shards of the sweep, or not.
+// owner is an engine that may own the shard of the sweep.
 type owner struct {
 	Engine
 	elsewhere bool
-	queue     bool // it exists
+	queue     bool // the queue exists
 	steps     []string
 	applied   func()
 }

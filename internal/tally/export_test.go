@@ -1,6 +1,6 @@
 package tally
 
-// Held is the number of ends that wait for the folder.
+// Held returns the number of ends that wait for the folder.
 func (f *Folder) Held() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,10 +19,11 @@ import (
 
 const day = dag.Micros(24 * 3600 * 1e6)
 
-// d is the begin of a day. Day 10 is tomorrow: runs that ended long before a mark are not looked at again.
+// d returns the beginning of a day. Day 10 is tomorrow, because the folder skips runs that ended long before
+// a mark.
 func d(n int32) dag.Micros { return (dag.Micro(time.Now())/day + dag.Micros(n) - 9) * day }
 
-// at is the number of a day since 1970.
+// at returns the number of a day since 1970.
 func at(n int32) int32 { return store.DayOf(d(n)) }
 
 // bench is a store with one workflow of two tasks, its owner and its folder.
@@ -33,14 +34,15 @@ type bench struct {
 	owner  dag.HandlerID
 	folder *tally.Folder
 	graph  *dag.Graph
-	graphs map[dag.RunID]*dag.Graph // those of runs that have their own
+	graphs map[dag.RunID]*dag.Graph // the graphs of runs with a graph of their own
 	ids    byte
-	heard  bool // whether the folder is told which runs end
-	// broken is the error of the graph of each version; grown is that of a run's own graph.
+	heard  bool // the folder is notified of ends
+	// broken is the error that Get returns for the graph of every version. grown is the error for the own
+	// graph of a run.
 	broken, grown error
 }
 
-// Get returns the one graph.
+// Get returns the graph of the workflow.
 func (b *bench) Get(dag.WorkflowID, int32) (*dag.Graph, error) {
 	if b.broken != nil {
 		return nil, b.broken
@@ -63,7 +65,8 @@ func (b *bench) graphOf(id dag.RunID) *dag.Graph {
 	return b.graph
 }
 
-// onStores runs a test on the stores that need no server. The conformance suite holds PostgreSQL to them.
+// onStores runs a test on the stores that need no server. The conformance suite checks that PostgreSQL
+// behaves in the same way.
 func onStores(t *testing.T, f func(b *bench)) {
 	t.Run("memory", func(t *testing.T) { f(newBench(t, memory.New(memory.Options{}))) })
 	t.Run("sqlite", func(t *testing.T) {
@@ -95,7 +98,7 @@ func (b *bench) ok(err error) {
 	}
 }
 
-// take is a new owner of the shard.
+// take makes a new owner take the shard.
 func (b *bench) take() {
 	b.Helper()
 	h, err := b.st.Register(b.Context(), uuid.NewString(), "node")
@@ -105,7 +108,7 @@ func (b *bench) take() {
 	b.owner, b.fence = h.ID, got[0].Fence
 }
 
-// fresh is a new folder of the owner.
+// fresh makes a new folder of the owner.
 func (b *bench) fresh() {
 	owner := b.owner
 	b.folder = tally.NewFolder(tally.Config{Store: b.st, Graphs: b, Log: slog.New(slog.DiscardHandler), Owner: func() dag.HandlerID { return owner },
@@ -133,7 +136,7 @@ func records(run dag.RunID, at dag.Micros, recs ...dag.Record) dag.EventRow {
 	return dag.EventRow{Run: run, At: at, Records: dag.PackRecords(recs)}
 }
 
-// run makes a run that begins after a second and is not ended.
+// run makes a run that begins one second after its creation and has not ended.
 func (b *bench) run(created dag.Micros) dag.RunRow {
 	b.Helper()
 	b.ids++
@@ -187,7 +190,7 @@ func (b *bench) ends(of int32, task string, want ...int64) {
 	}
 }
 
-// differences recounts the tally as verify does.
+// differences recounts the tally, as skein verify does.
 func (b *bench) differences() []string {
 	b.Helper()
 	c, err := tally.NewCheck(b.Context(), b.st)
@@ -251,7 +254,7 @@ func TestFirstEndIsCountedEarly(t *testing.T) {
 	})
 }
 
-// TestEndsAgain: a recovered run counts at each of its ends, however the folder learns of them.
+// TestEndsAgain: a recovered run is counted at each of its ends, however the folder learns of them.
 func TestEndsAgain(t *testing.T) {
 	onStores(t, func(b *bench) {
 		r := b.run(d(10))
@@ -292,7 +295,7 @@ func TestTakeover(t *testing.T) {
 		b.end(&one, dag.RunSucceeded, d(10)+3e6, 100)
 		b.step()
 		b.heard = false
-		b.end(&two, dag.RunSucceeded, d(10)+3e6, 100) // the process dies before the folder is told
+		b.end(&two, dag.RunSucceeded, d(10)+3e6, 100) // the process dies before the folder is notified
 		former := b.folder
 		b.take()
 		b.fresh()
@@ -304,7 +307,7 @@ func TestTakeover(t *testing.T) {
 		former.Ended([]store.Ended{{Fence: store.Fence{Epoch: b.fence.Epoch - 1, Seq: b.fence.Seq}, ID: three.ID, Workflow: 1, Version: 1, Generation: 1, State: dag.RunSucceeded, Finished: d(10)}})
 		b.ok(former.Step(b.Context()))
 		b.ends(10, "", 3)
-		// The shard is taken again while the folder goes on.
+		// The shard is taken again while the folder continues.
 		b.heard = false
 		b.end(&four, dag.RunSucceeded, d(10)+3e6, 100)
 		b.take()
@@ -364,7 +367,7 @@ func TestDamagedRow(t *testing.T) {
 	})
 }
 
-// TestVerifyFinds: a count that differs is found, also where retention has deleted runs.
+// TestVerifyFinds: the check finds a wrong count, also if retention has deleted runs.
 func TestVerifyFinds(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two := b.run(d(10)), b.run(d(10))
@@ -387,7 +390,7 @@ func TestVerifyFinds(t *testing.T) {
 		b.verified()
 		three := b.run(d(10))
 		b.end(&three, dag.RunFailed, d(10)+4e6, 100)
-		for expire() > 0 { // the third one is not counted yet
+		for expire() > 0 { // the third run is not counted yet
 		}
 		b.step()
 		b.ends(10, "", 1, 2)
@@ -415,8 +418,8 @@ func (unread) Load(context.Context, store.LoadQuery) ([]store.RunRecord, error) 
 	return nil, errors.New("a run was read")
 }
 
-// TestFreshRunsAreNotRead: the run that ended in the transaction which inserted it has no attempts to
-// count, so nothing is read.
+// TestFreshRunsAreNotRead: a run that was inserted and ended by one transaction has no attempts to count, so
+// the folder reads nothing.
 func TestFreshRunsAreNotRead(t *testing.T) {
 	onStores(t, func(b *bench) {
 		b.st = unread{b.st}

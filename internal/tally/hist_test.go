@@ -23,7 +23,7 @@ func TestQuantileOfLongest(t *testing.T) {
 	}
 }
 
-// TestBuckets holds every bucket to its error: the middle is at most 1/64 away from its smallest and its
+// TestBuckets checks the error of every bucket: the middle is at most 1/64 away from its smallest and its
 // largest duration.
 func TestBuckets(t *testing.T) {
 	last := int32(-1)
@@ -79,7 +79,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestPacked reads what was packed, and refuses every damaged byte.
+// TestPacked: a packed cell is read unchanged, and a cell with any damaged byte is refused.
 func TestPacked(t *testing.T) {
 	c := Cell{Ends: [outcomes]int64{3, 2, 1, 7}, Last: 99}
 	for _, d := range []dag.Micros{5, 70, 70, 3_000_000, 1 << 45} {

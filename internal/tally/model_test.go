@@ -10,11 +10,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestModel plays random lives of runs, with ends that no folder was told about, owners that take over, steps
-// in between, and retention that deletes runs. At the end each end has been counted once, and verify agrees.
+// TestModel plays random histories of runs, with ends of which no folder was notified, new owners, steps in
+// between, and retention that deletes runs. At the end, each end has been counted once, and the check finds
+// no difference.
 func TestModel(t *testing.T) {
 	onStores(t, func(b *bench) {
-		b.step() // before its first step the tally does not exist, and retention need not wait for it
+		b.step() // before its first step, the tally does not exist, and retention need not wait for it
 		for seed := range uint64(4) {
 			rnd := rand.New(rand.NewPCG(seed, 26))
 			m := model{bench: b, rnd: rnd, base: int32(10 + 5*seed), now: d(int32(10 + 5*seed))}
@@ -36,7 +37,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// model counts what happens to the runs of a bench, in its five days from base on.
+// model counts the ends of the runs of a bench, in the five days that begin with base.
 type model struct {
 	*bench
 	rnd    *rand.Rand
@@ -77,8 +78,8 @@ func (m *model) act() {
 		m.again(&r, m.now)
 		m.active, m.over = append(m.active, r), slices.Delete(m.over, i, i+1)
 	case "step":
-		_ = m.folder.Step(m.Context()) // what it cannot count is counted later
-	case "deaf": // the process dies before the folder is told of the next ends
+		_ = m.folder.Step(m.Context()) // ends that it cannot count now are counted later
+	case "deaf": // the process dies before the folder is notified of the next ends
 		m.heard = false
 	case "takeover":
 		m.takeover()
@@ -87,13 +88,13 @@ func (m *model) act() {
 	}
 }
 
-// takeover is a new owner with a folder of its own. The former one makes a last step, which is fenced.
+// takeover makes a new owner with a folder of its own. The former owner makes a last step, which is fenced.
 func (m *model) takeover() {
 	former := m.folder
 	m.take()
 	m.fresh()
 	m.heard = true
-	_ = former.Step(m.Context()) // it may be fenced
+	_ = former.Step(m.Context()) // this step may be fenced
 }
 
 // expire deletes some of the counted runs.

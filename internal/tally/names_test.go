@@ -32,7 +32,7 @@ func (b *bench) named(first int, at dag.Micros) {
 }
 
 // TestNamesAreBounded: the names of a workflow's tasks are bounded on each day, and the attempts of further
-// names are summed. Verify agrees, whatever the order in which the ends are counted.
+// names are summed. The check finds no difference, whatever the order in which the ends are counted.
 func TestNamesAreBounded(t *testing.T) {
 	onStores(t, func(b *bench) {
 		b.graphs = map[dag.RunID]*dag.Graph{}
@@ -43,7 +43,7 @@ func TestNamesAreBounded(t *testing.T) {
 		b.step()
 		b.named(0, d(10)+10e6)              // names that have rows
 		b.named(tally.NamesMax, d(10)+10e6) // names that have none
-		b.named(9000, d(11))                // another day
+		b.named(9000, d(11))                // on another day
 		b.step()
 		b.take() // the next owner counts from the rows
 		b.fresh()
@@ -54,7 +54,7 @@ func TestNamesAreBounded(t *testing.T) {
 			n++
 			return nil
 		}))
-		if want := tally.NamesMax + 2; n != want { // with the row of the runs, and with that of the rest
+		if want := tally.NamesMax + 2; n != want { // with the row of the runs, and with the row of the rest
 			b.Errorf("%d rows of a day, want %d", n, want)
 		}
 		b.ends(10, "t00000", 2)

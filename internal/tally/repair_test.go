@@ -48,7 +48,7 @@ func TestGraphsFail(t *testing.T) {
 func TestClockWasAhead(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two, three, four := b.run(d(9)), b.run(d(9)), b.run(d(9)), b.run(d(9))
-		b.step() // afterwards the folder counts the ends that it is told
+		b.step() // afterwards the folder counts the ends of which it is notified
 		b.end(&one, dag.RunSucceeded, d(30), 100)
 		b.step()
 		b.heard = false
@@ -103,8 +103,8 @@ func (b *bench) scratch() *scratched {
 	return s
 }
 
-// TestDamagedHistory: a run with a damaged history does not keep others from being counted. Its first end is
-// counted by its row.
+// TestDamagedHistory: although the history of one run is damaged, the other runs are counted. The first end
+// of the damaged run is counted from its row.
 func TestDamagedHistory(t *testing.T) {
 	onStores(t, func(b *bench) {
 		s := b.scratch()
@@ -129,7 +129,8 @@ func TestDamagedHistory(t *testing.T) {
 	})
 }
 
-// TestDeletedWhileMadeAgain: a run that is deleted while damaged counts are made again is no difference.
+// TestDeletedWhileMadeAgain: if a run is deleted while damaged counts are made again, the check reports no
+// difference.
 func TestDeletedWhileMadeAgain(t *testing.T) {
 	onStores(t, func(b *bench) {
 		inner := b.st
@@ -157,8 +158,8 @@ func TestDeletedWhileMadeAgain(t *testing.T) {
 	})
 }
 
-// TestVerifyWhileRunsGo: a run that is deleted during the scan is no difference, and a run that cannot be
-// read hides its own workflow alone, in words.
+// TestVerifyWhileRunsGo: if a run is deleted during the scan, the check reports no difference. If a run
+// cannot be read, the check skips only the workflow of that run, and says so.
 func TestVerifyWhileRunsGo(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two := b.run(d(10)), b.run(d(10))
@@ -199,7 +200,7 @@ func TestVerifyWhileRunsGo(t *testing.T) {
 	})
 }
 
-// stands is a store whose programs do not all know the tally yet.
+// stands is a store that is used by a program without the tally.
 type stands struct {
 	store.Store
 	all bool
@@ -207,7 +208,8 @@ type stands struct {
 
 func (s *stands) TallyStands() bool { return s.all }
 
-// TestHeldUntilTallyStands: ends of the time before the tally stands are found in the rows.
+// TestHeldUntilTallyStands: the folder finds in the rows the ends from the time before all programs knew the
+// tally.
 func TestHeldUntilTallyStands(t *testing.T) {
 	onStores(t, func(b *bench) {
 		s := &stands{Store: b.st}
