@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// noDefinitions is for planners that need no parameters.
+// noDefinitions is a Definitions for planners that need no parameters.
 type noDefinitions struct{}
 
 func (noDefinitions) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
@@ -81,7 +81,7 @@ func carry(row *store.Trigger, p *engine.Plan) {
 	}
 }
 
-// shown returns a plan as text, with one line for each thing in it.
+// shown returns a plan as text, with one line for each of its parts.
 func shown(p *engine.Plan) string {
 	var b strings.Builder
 	for _, l := range p.Lines {

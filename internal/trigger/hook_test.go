@@ -167,8 +167,8 @@ func FuzzVerifyHook(f *testing.F) {
 	})
 }
 
-// TestVerifyHookOfSeveral: each key of a webhook is accepted, and remembers its own calls. A call that no key
-// has signed, or that a further key has signed, is refused.
+// TestVerifyHookOfSeveral: a call that is signed with any key of a webhook is accepted, and each key
+// remembers its own calls. A call that no key has signed, or that a further key has signed, is refused.
 func TestVerifyHookOfSeveral(t *testing.T) {
 	const stamp, body = 1_767_225_600, `{"ref":"main"}`
 	now := dag.Micros(stamp) * second
@@ -189,7 +189,7 @@ func TestVerifyHookOfSeveral(t *testing.T) {
 			t.Errorf("signed with %s, late: %v", key, err)
 		}
 	}
-	if len(scopes) != len(keys) { // the last one is that of the refused call
+	if len(scopes) != len(keys) { // one more is the scope of the refused call
 		t.Errorf("the calls are remembered under %v", scopes)
 	}
 	for _, none := range [][][]byte{nil, {nil}, {{}, {}}} {

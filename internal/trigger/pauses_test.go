@@ -125,8 +125,8 @@ func TestPlannedPauseOfAll(t *testing.T) {
 	}
 }
 
-// TestPausesOfAnEdit: an edit keeps the pauses that have not ended, also if the kind changes to another one
-// with instants; a sensor has none.
+// TestPausesOfAnEdit: an edit keeps the pauses that have not ended, also if the kind changes to another kind
+// with instants. A sensor has no pauses.
 func TestPausesOfAnEdit(t *testing.T) {
 	p := New(noDefinitions{})
 	row := pausedRow(t, p, cronDecl("0 * * * *", nil), "2026-12-24T08:30:00Z",

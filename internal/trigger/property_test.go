@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// naive is a schedule without a calendar: it looks at every second.
+// naive is a simple form of a schedule: it examines every second.
 type naive struct {
 	name string
 	step dag.Micros // every instant is a multiple of it
@@ -40,7 +40,7 @@ func naives() []naive {
 	}
 }
 
-// in walks (after, until].
+// in returns the instants in (after, until].
 func (n *naive) in(after, until dag.Micros) []dag.Micros {
 	var all []dag.Micros
 	for at := (after/n.step + 1) * n.step; at <= until; at += n.step {

@@ -16,8 +16,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestFilesOfTheNodeAreNotWatched: a trigger that watches a protected folder, one below it, or a link to
-// it, sees nothing and says why. One that watches the folder above sees the other files in it.
+// TestFilesOfTheNodeAreNotWatched: a trigger that watches a protected folder, a folder below it, or a link to
+// it, finds no files, and its state has the reason. A trigger that watches the folder above finds the other
+// files in it.
 func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 	top := t.TempDir()
 	data, other := filepath.Join(top, "data"), filepath.Join(top, "inbox")
@@ -76,8 +77,8 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 	}
 }
 
-// TestAllowedFolders: a watch reads no folder that the rules of the namespace do not allow, and says so.
-// When they allow it, the files that have arrived meanwhile are delivered.
+// TestAllowedFolders: a watch does not read a folder that the rules of the namespace forbid, and its state
+// says so. When they allow it, the files that have arrived meanwhile are delivered.
 func TestAllowedFolders(t *testing.T) {
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -105,7 +105,7 @@ func TestPlanGoesOnWhereItWasCut(t *testing.T) {
 	p := New(noDefinitions{})
 	d := everyDecl(time.Minute, func(d *workflow.Trigger) { d.Catchup, d.CatchupLimit = "all", 2500 })
 	row := declaredAt(t, p, d, at(t, "2026-01-01T00:00:00Z"))
-	now := at(t, "2026-01-03T00:00:30Z") // 2,880 instants
+	now := at(t, "2026-01-03T00:00:30Z") // 2,880 instants are due
 	var starts []engine.Start
 	var lines []store.Fire
 	for range 10 {

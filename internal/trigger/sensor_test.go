@@ -40,7 +40,7 @@ func hear(t *testing.T, d *workflow.Trigger, since string, all []heard) store.Tr
 	row := declaredAt(t, p, d, at(t, since))
 	for i, h := range all {
 		now := at(t, h.at)
-		if h.workflow == "" { // no run: only the clock
+		if h.workflow == "" { // no run has ended, and only time passes
 			plan, err := p.Plan(&row, now)
 			if err != nil {
 				t.Fatal(err)
@@ -214,7 +214,8 @@ func TestRefusedEnds(t *testing.T) {
 	}
 }
 
-// TestAgainNeverStartsMoreThanItMay: runs end as fast as they start.
+// TestAgainNeverStartsMoreThanItMay: although runs end as fast as they start, the trigger never starts more
+// runs than max_per_hour allows.
 func TestAgainNeverStartsMoreThanItMay(t *testing.T) {
 	for _, limit := range []int32{1, 2, 7, 3600} {
 		p := New(noDefinitions{})
@@ -264,7 +265,8 @@ func TestAbsent(t *testing.T) {
 			{"2026-01-01T06:00:00Z", "", 0, 0, false, "skipped 2026-01-01T06:00:00Z..2026-01-01T06:00:00Z 1: a run of a/x came\nnext 2026-01-02T06:00:00Z\n"},
 			{"2026-01-02T05:00:00Z", "a/x", 2, dag.RunFailed, false, "next 2026-01-02T06:00:00Z\n"},
 			{"2026-01-02T06:00:00.1Z", "", 0, 0, false, "start 2026-01-02T06:00:00Z: a run of a/x did not come by 2026-01-02T06:00:00Z\nnext 2026-01-03T06:00:00Z\n"},
-			// It comes after the instant and before the next plan, so it counts for the next instant.
+			// This arrival comes after the instant and before the next plan, so it belongs to the next
+			// instant.
 			{"2026-01-03T05:59:59Z", "a/x", 3, ok, false, "next 2026-01-03T06:00:00Z\n"},
 			{"2026-01-03T06:00:01Z", "a/x", 4, ok, false, "next 2026-01-03T06:00:00Z\n"},
 			{"2026-01-03T06:00:02Z", "", 0, 0, false, "skipped 2026-01-03T06:00:00Z..2026-01-03T06:00:00Z 1: a run of a/x came\nnext 2026-01-04T06:00:00Z\n"},

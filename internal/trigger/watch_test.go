@@ -22,7 +22,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// watching is a watch over rows, and the files that it has delivered.
+// watching is a watch of triggers with given rows, and the files that it has delivered.
 type watching struct {
 	*Watch
 	mu    sync.Mutex
@@ -87,7 +87,7 @@ func fileRow(dir, pattern string, since dag.Micros) store.Trigger {
 	return store.Trigger{Workflow: 1, Name: "t", Kind: d.Kind, Spec: d.Encode(), State: store.TriggerActive, Since: since}
 }
 
-// watch runs a watch in a bubble of its own time and ends it.
+// watch runs a watch in a bubble of synctest, and ends it.
 func watch(t *testing.T, rows []store.Trigger, see func(t *testing.T, w *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func watch(t *testing.T, rows []store.Trigger, see func(t *testing.T, w *watchin
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) // of the bubble's clock
+	time.Sleep(d) // by the clock of the bubble
 	synctest.Wait()
 }
 
@@ -137,7 +137,7 @@ func TestWatchFiresForFilesThatSettled(t *testing.T) {
 		if s, ok := w.State(store.TriggerKey{Workflow: 1, Name: "t"}); !ok || !s.OK || s.Settling != 1 {
 			t.Errorf("%+v", s)
 		}
-		write(t, dir, "a.csv", "12") // it still grows
+		write(t, dir, "a.csv", "12") // the file still grows
 		pass(6 * time.Second)
 		if got := w.names(t); got != "" {
 			t.Errorf("fired for %s, which grew", got)
@@ -162,7 +162,7 @@ func TestWatchTakesTheSameFileForTheSameEvent(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.csv", "1")
 	keys := map[string]bool{}
-	for range 2 { // two lives of a process
+	for range 2 { // two processes, one after the other
 		watch(t, []store.Trigger{fileRow(dir, "", 1)}, func(t *testing.T, w *watching) {
 			pass(10 * time.Second)
 			w.mu.Lock()
