@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// listed is the dates of a calendar in some years, without the century.
+// listed returns the dates of a calendar in some years, without the century.
 func listed(c Calendar, from, to int) string {
 	var all []string
 	for d := time.Date(from, 1, 1, 0, 0, 0, 0, time.UTC); d.Year() <= to; d = d.AddDate(0, 0, 1) {
@@ -22,7 +22,7 @@ func ics(lines ...string) []byte {
 	return []byte("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VEVENT\r\nSUMMARY:x\r\n" + strings.Join(lines, "\r\n") + "\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
 }
 
-// TestICS has the examples of RFC 5545, section 3.8.5.3, as far as they are about days.
+// TestICS checks those examples of RFC 5545, section 3.8.5.3, that are about days.
 func TestICS(t *testing.T) {
 	const ny = "DTSTART;TZID=America/New_York:"
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestICSRefused(t *testing.T) {
 	}
 }
 
-// TestManyEvents: thousands of rules of the usual sort are not too many.
+// TestManyEvents: a file may have thousands of rules of the usual kind.
 func TestManyEvents(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("BEGIN:VCALENDAR\n")

@@ -27,7 +27,7 @@ func instant(t testing.TB, s string) time.Time {
 	return at
 }
 
-// chain is the instants after from and before to, in UTC.
+// chain returns the instants after from and before to, in UTC.
 func chain(t testing.TB, s *Schedule, from, to string) string {
 	t.Helper()
 	var all []string
@@ -41,10 +41,10 @@ func chain(t testing.TB, s *Schedule, from, to string) string {
 	return strings.Join(all, " ")
 }
 
-// TestHardCases are clock changes that schedulers are known to get wrong, by hand. Sources:
-// the tz database (europe, asia, australasia, …), checked against zdump. All years are in
-// the past, because governments change their minds (Cuba in autumn 2026), and the zone data
-// come with the tool chain.
+// TestHardCases checks clock changes that schedulers are known to get wrong. The expected instants were
+// computed by hand. Sources: the tz database (europe, asia, australasia, …), checked against zdump. All years
+// are in the past, because governments change their minds (Cuba in autumn 2026), and the zone data come with
+// the tool chain.
 func TestHardCases(t *testing.T) {
 	for _, c := range []struct {
 		name, text, zone string
@@ -120,7 +120,7 @@ func TestHardCases(t *testing.T) {
 	}
 }
 
-// TestDays are the special forms of the day fields, checked against printed calendars.
+// TestDays checks the special forms of the day fields against printed calendars.
 func TestDays(t *testing.T) {
 	for _, c := range []struct{ text, from, to, want string }{
 		{"0 0 L 2 *", "2027-01-01T00:00:00Z", "2029-01-01T00:00:00Z", "02-28T00:00:00 02-29T00:00:00"},
@@ -263,7 +263,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// TestHash: the same seed gives the same value on every machine, other seeds spread.
+// TestHash: the same seed gives the same value on every machine, and different seeds give different values.
 func TestHash(t *testing.T) {
 	if got := parse(t, "H H(0-5) H * *", Options{Seed: "shop/nightly-orders/nightly"}).String(); got != hashedOnce {
 		t.Errorf("the values of H moved: %s; every schedule with H would", got)
@@ -290,7 +290,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// hashedOnce is what the first version of this package made of H.
+// hashedOnce is the text that the first version of this package computed for H. It must not change.
 const hashedOnce = "39 3 24 * *"
 
 func TestForms(t *testing.T) {
@@ -386,7 +386,7 @@ func TestShifts(t *testing.T) {
 	}
 }
 
-// TestLimits: far instants, open ends and fractions of a second.
+// TestLimits checks distant instants, open ends and fractions of a second.
 func TestLimits(t *testing.T) {
 	s := parse(t, "* * * * * *", Options{})
 	if at, ok := s.Next(time.Time{}); !ok || at.Unix() != 0 {
@@ -432,8 +432,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLastDayOfLeapYears: on 31 December of leap years package time gives a wrong end of the
-// span it looks at; see zone.at.
+// TestLastDayOfLeapYears: on 31 December of leap years package time returns a wrong end of a span: see
+// zone.at.
 func TestLastDayOfLeapYears(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney"} {
 		for _, text := range []string{"30 2 * * *", "30 * * * *"} {

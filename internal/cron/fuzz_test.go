@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzParse: no text panics or takes long; what is accepted has an instant, is the same
-// after one more round through its text, and its three questions agree.
+// FuzzParse: no text causes a panic or takes long. An accepted text has an instant, and gives the same
+// schedule when its canonical text is parsed again. Next, Prev and Count of the schedule agree.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"15 2 * * *", "*/5 22-2 L-3,LW,15W nov-feb fri#3,5L", "0 0 0 29 2 ? 2028-2199/4", "H(0-29)/10 H H * *",
 		"@every 1h30m", "@daily", "@reboot", "CRON_TZ=Asia/Beirut 0 0 * * *", "TZ=Pacific/Apia 0 6 30 12 *", "0-7/1 * 31W 2 7", "* * 30 2 *"} {
@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzICS: no file panics or takes long.
+// FuzzICS: no file causes a panic or takes long.
 func FuzzICS(f *testing.F) {
 	f.Add(ics("DTSTART;VALUE=DATE:20271224", "DTEND;VALUE=DATE:20271227", "RRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU,TH", "EXDATE:20281224"))
 	f.Add(ics("DTSTART:20271224T220000Z", "DURATION:P3W", "RRULE:FREQ=WEEKLY;INTERVAL=3;WKST=SU;COUNT=9", "RDATE:20280101,20280102"))
@@ -69,7 +69,7 @@ func FuzzICS(f *testing.F) {
 	})
 }
 
-// FuzzDays: no item, list or time of day panics; a time of day reads back.
+// FuzzDays: no item, list or time of day causes a panic. The text of a time of day can be parsed again.
 func FuzzDays(f *testing.F) {
 	for _, s := range []string{"2027-12-24", "--12-24", "sat/sun", "2027-12-24/2027-12-31", "06:30:15"} {
 		f.Add(s)

@@ -23,14 +23,14 @@ type rule struct {
 	match   func(shown) bool
 }
 
-// walk is every instant of a stretch of time, a unit apart, in one zone.
+// walk holds every instant of a span in one zone, one unit apart.
 type walk struct {
 	unit, from int64
 	low        int64   // the wall time of the first label
-	walls      []int64 // what the clock shows at each instant, as if it were UTC
-	labels     []shown // every wall time from first to last, a unit apart
-	images     [][]int // the instants that show a label, as index
-	jumps      []int   // instants where the clock does not go on by a unit
+	walls      []int64 // the wall time at each instant, as if it were UTC
+	labels     []shown // every wall time from the first to the last, one unit apart
+	images     [][]int // for each label, the indexes of the instants that show it
+	jumps      []int   // instants at which the wall clock does not advance by one unit
 }
 
 func newWalk(loc *time.Location, from, to, unit int64) *walk {
@@ -55,7 +55,7 @@ func newWalk(loc *time.Location, from, to, unit int64) *walk {
 	}
 	w.low = low
 	w.images = make([][]int, len(w.labels))
-	room := make([]int, len(w.walls)) // most labels have one image: no allocation for each
+	room := make([]int, len(w.walls)) // most labels have one image, so this avoids an allocation for each
 	for i, wall := range w.walls {
 		at := (wall - low) / unit
 		if w.images[at] == nil {
@@ -76,7 +76,7 @@ func (w *walk) passedOver(label int, do func(int)) {
 	}
 }
 
-// matching gives the labels that a rule names.
+// matching returns the labels that a rule names.
 func (w *walk) matching(r rule) []int {
 	var all []int
 	for label, what := range w.labels {
@@ -87,7 +87,8 @@ func (w *walk) matching(r rule) []int {
 	return all
 }
 
-// fires gives the instants in [lo, hi) that come of labels; policy is gap and repeat.
+// fires returns the instants in [lo, hi) that follow from labels. policy holds the policies for gaps and
+// repeats.
 func (w *walk) fires(labels []int, elapsed bool, policy [2]int, lo, hi int64) []int64 {
 	gap, repeat := Gap(policy[0]), Repeat(policy[1])
 	var all []int64
@@ -156,7 +157,7 @@ func changes(loc *time.Location) []int64 {
 			break
 		}
 		if !next.After(t) {
-			next = t.Add(24 * time.Hour) // see zone.at: a quirk of package time
+			next = t.Add(24 * time.Hour) // see zone.at about this property of package time
 		}
 		_, before := next.Add(-time.Second).Zone()
 		if _, after := next.Zone(); after != before && next.Before(end) {
@@ -167,7 +168,8 @@ func changes(loc *time.Location) []int64 {
 	return all
 }
 
-// world gives each different zone once: links such as Asia/Calcutta behave as their target.
+// world returns each different zone once. It leaves out links such as Asia/Calcutta, which behave like their
+// targets.
 func world(t testing.TB) []*time.Location {
 	t.Helper()
 	seen := map[string]bool{}
@@ -237,7 +239,7 @@ func schedules(t *testing.T, loc *time.Location) [][]*Schedule {
 func aroundChange(t *testing.T, made [][]*Schedule, loc *time.Location, at int64) (compared int64) {
 	const day = 86400
 	lo, hi := at-2*day, at+2*day
-	w := newWalk(loc, at-3*day-day/4, at+3*day+day/4, 60) // no cause is farther from its effect
+	w := newWalk(loc, at-3*day-day/4, at+3*day+day/4, 60) // a wall time is never farther from its instant than this
 	for i, r := range oracleRules {
 		labels := w.matching(r)
 		for j, p := range policies {
@@ -255,8 +257,8 @@ func aroundChange(t *testing.T, made [][]*Schedule, loc *time.Location, at int64
 	return compared
 }
 
-// compare holds a schedule to the instants wanted in [lo, hi): forwards, backwards, counted
-// as a whole and from each instant to the end.
+// compare checks that a schedule has exactly the wanted instants in [lo, hi). It walks forwards and
+// backwards, and counts the whole range and the range from each instant to the end.
 func compare(s *Schedule, want []int64, lo, hi int64) error {
 	in := func(at int64) time.Time { return time.Unix(at, 0).In(s.zone) }
 	at := in(lo - 1)
@@ -284,7 +286,7 @@ func compare(s *Schedule, want []int64, lo, hi int64) error {
 	if n := s.Count(in(lo-1), in(hi-1)); n != int64(len(want)) {
 		return fmt.Errorf("Count = %d from %s to %s; want %d", n, in(lo), in(hi), len(want))
 	}
-	if len(want) > 0 { // cut in the middle, at an instant itself
+	if len(want) > 0 { // the range is also cut in the middle, at an instant
 		mid := len(want) / 2
 		if n := s.Count(in(want[mid]), in(hi-1)); n != int64(len(want)-mid-1) {
 			return fmt.Errorf("Count after %s = %d; want %d", in(want[mid]), n, len(want)-mid-1)

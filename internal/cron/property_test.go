@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawField makes the text of a field and, apart from it, its values.
+// drawField draws the text of a field, and returns its values separately.
 func drawField(t *rapid.T, name string, lo, hi int, wraps bool) (string, map[int]bool) {
 	values := map[int]bool{}
 	var items []string
@@ -53,7 +53,7 @@ func drawField(t *rapid.T, name string, lo, hi int, wraps bool) (string, map[int
 	return strings.Join(items, ","), values
 }
 
-// drawDays is a field of days: mostly everything, so that expressions fire at all.
+// drawDays draws a field of days. Usually the field is not restricted, so that expressions fire at all.
 func drawDays(t *rapid.T, name string, lo, hi int, wraps bool) (string, map[int]bool) {
 	if rapid.IntRange(0, 2).Draw(t, name+" restricted") > 0 {
 		all := map[int]bool{}
@@ -65,8 +65,7 @@ func drawDays(t *rapid.T, name string, lo, hi int, wraps bool) (string, map[int]
 	return drawField(t, name, lo, hi, wraps)
 }
 
-// drawRule makes a random expression of six fields (the first is to be dropped for five)
-// with its meaning.
+// drawRule draws a random expression with its meaning. It has six fields, or five without the first one.
 func drawRule(t *rapid.T, seconds bool) rule {
 	secText, sec := "0", map[int]bool{0: true}
 	if seconds {
@@ -96,7 +95,7 @@ func drawRule(t *rapid.T, seconds bool) rule {
 	}
 }
 
-// hardZones have the clock changes that others get wrong.
+// hardZones have clock changes that other schedulers get wrong.
 var hardZones = []string{
 	"Australia/Lord_Howe", "Asia/Beirut", "America/Sao_Paulo", "Africa/Cairo", "America/Havana", "Pacific/Apia",
 	"America/Caracas", "Asia/Pyongyang", "Europe/Volgograd", "Europe/Dublin", "Africa/Casablanca", "Antarctica/Troll",
@@ -118,7 +117,7 @@ func drawPlace(t *rapid.T) (*time.Location, int64) {
 
 func drawPolicy(t *rapid.T) [2]int { return rapid.SampledFrom(policies).Draw(t, "policies") }
 
-// TestRandomExpressions holds random expressions to the oracle, by minutes and by seconds.
+// TestRandomExpressions compares random expressions with the oracle, by minutes and by seconds.
 func TestRandomExpressions(t *testing.T) {
 	for name, unit := range map[string]int64{"minutes": 60, "seconds": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestRandomExpressions(t *testing.T) {
 				p := drawPolicy(t)
 				s, err := Parse(r.text, Options{Zone: loc.String(), Gap: Gap(p[0]), Repeat: Repeat(p[1])})
 				if err != nil {
-					t.Skip(err) // a day that no month has
+					t.Skip(err) // the expression names a day that no month has
 				}
 				lo, hi, margin := at-86400, at+86400, int64(108000)
 				if unit == 1 {
@@ -148,8 +147,8 @@ func TestRandomExpressions(t *testing.T) {
 	}
 }
 
-// TestOnAndBetween holds the restrictions to a walk over the unrestricted instants, for
-// schedules of every make.
+// TestOnAndBetween compares On and Between with a walk over the unrestricted instants, for schedules of every
+// kind.
 func TestOnAndBetween(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc, at := drawPlace(t)
@@ -172,8 +171,8 @@ func TestOnAndBetween(t *testing.T) {
 	})
 }
 
-// drawSchedule makes one that no clock change moves to another day, which the walk of
-// TestOnAndBetween could not tell.
+// drawSchedule draws a schedule whose instants no clock change moves to another day. The walk of
+// TestOnAndBetween could not detect such a move.
 func drawSchedule(t *rapid.T, loc *time.Location) *Schedule {
 	var s *Schedule
 	var err error
@@ -210,7 +209,7 @@ func drawCalendar(t *rapid.T, name string) Calendar {
 	return c
 }
 
-// TestUnion holds a union to the sorted instants of its members.
+// TestUnion compares a union with the sorted instants of its members.
 func TestUnion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc, at := drawPlace(t)
@@ -244,7 +243,7 @@ func TestUnion(t *testing.T) {
 	})
 }
 
-// TestPrevIsTheInverseOfNext, also where the next instant is years away.
+// TestPrevIsTheInverseOfNext: Prev is the inverse of Next, also if the next instant is years away.
 func TestPrevIsTheInverseOfNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc, at := drawPlace(t)

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawZone makes a zone that no government has thought of yet: several changes within
-// hours of each other, by up to a day. Format: RFC 8536, version 1.
+// drawZone draws an artificial zone with several clock changes within hours of each other, by up to a day.
+// Its format is RFC 8536, version 1.
 func drawZone(t *rapid.T, around int64) *time.Location {
 	n := rapid.IntRange(1, 6).Draw(t, "changes")
 	apart := rapid.SampledFrom([]int{100, 400, 1500}).Draw(t, "apart")
@@ -51,8 +51,8 @@ func drawZone(t *rapid.T, around int64) *time.Location {
 	return loc
 }
 
-// TestCrowdedChanges holds the package to the oracle where gaps and repeats overlap: a wall
-// time that comes three times, or is left out by one change and shown after another.
+// TestCrowdedChanges compares the package with the oracle where gaps and repeats overlap. A wall time may
+// occur three times, or may be skipped by one change and occur after another one.
 func TestCrowdedChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := int64(1_800_000_000)/3600*3600 + int64(rapid.IntRange(0, 23).Draw(t, "hour"))*3600

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestZoneNames: the list for suggestions, which is also the world of the oracle, is that of
+// TestZoneNames: the list of names for suggestions, from which the oracle takes its zones, equals the list of
 // the tool chain.
 func TestZoneNames(t *testing.T) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -27,7 +27,7 @@ func TestZoneNames(t *testing.T) {
 		t.Error("the list is not sorted")
 	}
 	for _, f := range z.File {
-		if strings.HasSuffix(f.Name, "/") || f.Name == "Factory" { // a place holder, no zone
+		if strings.HasSuffix(f.Name, "/") || f.Name == "Factory" { // these names are no zones
 			continue
 		}
 		if _, ok := slices.BinarySearch(known, f.Name); !ok {
@@ -55,7 +55,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestCivil compares the calendar arithmetic with package time, every day from 1960 to 2210.
+// TestCivil compares the calendar arithmetic with package time for every day from 1960 to 2210.
 func TestCivil(t *testing.T) {
 	for d := time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC); d.Year() < 2210; d = d.AddDate(0, 0, 1) {
 		n, _ := split(d.Unix())
@@ -72,7 +72,8 @@ func TestCivil(t *testing.T) {
 	}
 }
 
-// TestLoadedZone holds schedules made with a loaded zone to those made with its name.
+// TestLoadedZone compares schedules that were made with a loaded zone with those that were made with its
+// name.
 func TestLoadedZone(t *testing.T) {
 	berlin, err := LoadZone("Europe/Berlin")
 	if err != nil {
