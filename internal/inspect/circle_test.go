@@ -16,8 +16,8 @@ func someone(n int, w dag.WorkflowID, state dag.RunState) store.Standing {
 	return s
 }
 
-// TestSettle: if each run continues whose waits all move, the runs that are left wait in vain. The order of
-// the looks does not matter.
+// TestSettle: if every run continues that waits only for runs that can continue, the remaining runs wait for
+// ever. The order in which runs are examined does not matter.
 func TestSettle(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -48,7 +48,7 @@ func TestSettle(t *testing.T) {
 			slow.See(&all[i])
 		}
 		g.Settle()
-		slow.Settle() // for what is made of the list
+		slow.Settle() // examines the runs that are made from the list
 		for _, w := range slow.all {
 			w.moves = w.Intent >= dag.IntentStop
 		}
@@ -80,8 +80,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleMany: 100,000 runs that each want two locks, none of them in vain: with a look at all before it
-// for each, this would take minutes.
+// TestSettleMany: 100,000 runs each want two locks, and none of them waits for ever. If each run examined all
+// runs before it, this would take minutes.
 func TestSettleMany(t *testing.T) {
 	const many = 100_000
 	g := NewWaits(1<<40, map[dag.WorkflowID]int32{})

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestIdle: the reasons name what keeps each trigger of a workflow from firing, before the instants to come.
+// TestIdle: the reasons why a trigger of a workflow does not fire come before the instants that are to come.
 func TestIdle(t *testing.T) {
 	w := store.Workflow{Namespace: "shop", Name: "w", State: store.WorkflowActive}
 	ts := []store.Trigger{
@@ -18,7 +18,7 @@ func TestIdle(t *testing.T) {
 		{Name: "hand", State: store.TriggerPaused, Actor: "ada", Reason: "lunch"},
 		{Name: "feast", State: store.TriggerActive, Next: 8_000_000},
 		{Name: "crm", State: store.TriggerActive, Kind: "poll"},
-		{Name: "files", State: store.TriggerActive, Kind: "object"}, // reaches its store, and waits
+		{Name: "files", State: store.TriggerActive, Kind: "object"}, // this trigger reaches its store, and waits for a file
 		{Name: "once", State: store.TriggerEnded, Reason: "no further instant"},
 	}
 	away := func(t *store.Trigger) (dag.Micros, string) {

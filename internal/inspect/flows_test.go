@@ -33,8 +33,8 @@ func (s *oneFlow) WorkflowByID(context.Context, dag.WorkflowID) (store.Workflow,
 	return is, nil
 }
 
-// TestFlowCache: a workflow is read once, its changing columns are not kept, and nothing that was read before
-// the database went back is kept.
+// TestFlowCache: a workflow is read once, its changing columns are not cached, and no row that was read
+// before the database went back is cached.
 func TestFlowCache(t *testing.T) {
 	st := &oneFlow{is: store.Workflow{ID: 7, Shard: 3, Namespace: "shop", Name: "old", State: "paused", Version: 2, Latest: 4, Revision: 9, Created: 5, Modified: 6}}
 	var c flowCache
@@ -65,8 +65,8 @@ func TestFlowCache(t *testing.T) {
 	}
 }
 
-// TestFlowOfValues: when the database has gone back, and the node has not seen it yet, a view with values
-// has the workflow of the row. Its namespace decides who may see the values.
+// TestFlowOfValues: if the database has gone back and the node has not noticed it yet, a view with values
+// still has the right workflow, because it comes from the row. Its namespace decides who may see the values.
 func TestFlowOfValues(t *testing.T) {
 	st := &oneFlow{is: store.Workflow{ID: 7, Namespace: "shop", Name: "old"}}
 	rd := New(Config{Store: st, Graphs: NewGraphs(st, nil)})

@@ -25,7 +25,7 @@ func TestMisfit(t *testing.T) {
 		{dag.NewPlace("w9", "", map[string]string{"disk": "tape"}), "no worker has node w9, nor label disk=tape"},
 		{dag.NewPlace("", "web", map[string]string{"disk": "ssd"}), "no worker has all of group web, label disk=ssd"},
 		{dag.NewPlace("", "gpu", nil), "only w3 fits, and it is cordoned"},
-		{dag.NewPlace("", "nodes", nil), "no worker has group nodes"}, // it has no slots
+		{dag.NewPlace("", "nodes", nil), "no worker has group nodes"}, // this node has no slots
 	} {
 		if got := inspect.Misfit(tt.p, there); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.p, got, tt.want)

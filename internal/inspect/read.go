@@ -207,7 +207,7 @@ func (rd *Reader) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 	if !q.Params {
 		flows.cache = &rd.graphs.flows
 	}
-	whole := new(RunView) // the last one
+	whole := new(RunView) // the previous run with this packed state
 	for i := range page.Runs {
 		v := &views[i]
 		v.RunRow = page.Runs[i]

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// shown is a store that shows one run, as damaged as a test makes it.
+// shown is a store of one run, whose rows a test can damage.
 type shown struct {
 	store.Store
 	graph  []byte
@@ -38,8 +38,8 @@ func (s *shown) Version(context.Context, dag.WorkflowID, int32) (store.Version, 
 	return store.Version{Graph: s.graph}, nil
 }
 
-// history makes the rows of a run a → b → c by stepping it; how each attempt ends is given
-// by task, in order of attempts.
+// history makes the rows of a run a → b → c by steps. The argument ends has, for each task, the ends of its
+// attempts in order.
 func history(t *testing.T, live bool, ends map[dag.TaskID][]dag.AttemptState) *shown {
 	t.Helper()
 	g, err := dag.NewGraph(dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: "a", Policy: dag.Policy{Retry: dag.Retry{Max: 1}}},
@@ -111,7 +111,7 @@ func verify(t *testing.T, s *shown) []inspect.Violation {
 	return found
 }
 
-// TestVerifyCanFail: for every rule a hand-made bad history that breaks it.
+// TestVerifyCanFail: for every rule, Verify finds a hand-made history that breaks it.
 func TestVerifyCanFail(t *testing.T) {
 	ok, fail := dag.AttemptSucceeded, dag.AttemptFailed
 	good := map[dag.TaskID][]dag.AttemptState{0: {fail, ok}, 1: {ok}, 2: {ok}}
@@ -181,7 +181,7 @@ func TestVerifyCanFail(t *testing.T) {
 	}
 }
 
-// swap has two transactions of the history happen the other way round.
+// swap exchanges two transactions of the history.
 func (s *shown) swap(i, j int) {
 	s.events[i].Records, s.events[j].Records = s.events[j].Records, s.events[i].Records
 }
