@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,6 +28,13 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the stories in testdata on the real program, each with a home of its own.
 func TestScripts(t *testing.T) {
+	// At its end, a script sends SIGINT to its background commands and waits for them. A shell can have started
+	// this test with SIGINT ignored, and the commands would inherit that.
+	if signal.Ignored(os.Interrupt) {
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, os.Interrupt)
+		t.Cleanup(func() { signal.Stop(caught) })
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
