@@ -51,8 +51,9 @@ test: tools vet webtest ## install what the tests need and run them all (≤ 30 
 	$(TEST) -skip '$(CLUSTERS)' $(PLAIN)
 	$(TEST) -run '$(HEAVY)|$(LARGE)' ./internal/app ./internal/engine ./internal/server
 
-# vet has looked at everything before.
-TEST    := $(GO) test -vet=off -timeout $(TIMEOUT)
+# vet has looked at everything before. More packages and tests run at a time than there are cores, because many of them
+# wait for leases, shutdowns and the disk.
+TEST    := $(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -parallel 4
 
 # What `make check` compares your tree with.
 SINCE   ?= HEAD

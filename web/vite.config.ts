@@ -58,7 +58,8 @@ export default defineConfig({
           testTimeout: 240_000,
           expect: { poll: { timeout: 60_000 } },
           hookTimeout: 60_000,
-          fileParallelism: false,
+          // Each file has its own browser and its own nodes, and mostly waits for them.
+          maxWorkers: 2,
           maxConcurrency: 2,
         },
       },
