@@ -164,6 +164,7 @@ func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	return nil
 }
 
-// grantsMax bounds the messages of a shard that are searched for grants. A shard never has more grants: an
-// owner receives a hundred messages at a time, and the limits never grant that many slots at once.
+// grantsMax bounds the messages of a shard that are searched for grants. A shard never has a million
+// undelivered grants: its owner receives a hundred messages at a time, and the limits grant far fewer slots
+// at once.
 const grantsMax = 1_000_000

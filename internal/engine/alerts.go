@@ -27,8 +27,8 @@ type alerts struct {
 	rules  map[versionOf][]alert.Rule
 	// watching holds the workflows of the owned shards that have rules, as the transaction being made leaves
 	// them. It is nil if they are not loaded. changed says that a transaction that has not committed has
-	// changed watching. undo lists, in order, the changes that the transaction being made made to open. flown
-	// lists those of the transaction in flight.
+	// changed watching. undo lists the changes of open by the transaction being made, in their order. flown
+	// lists those by the transaction in flight.
 	watching  map[dag.WorkflowID]*current
 	unlisted  bool // watching is incomplete, because some of its rows cannot be read
 	changed   bool

@@ -276,7 +276,8 @@ func (f *firing) batch(b *Batch, h *Hearing, pos Position) (Taken, error) {
 	return done, f.move(b, h, pos, &done)
 }
 
-// missed writes a ledger line for events that start nothing, unless the key has a line.
+// missed writes a ledger line for events that start nothing, unless the ledger already has a line for the
+// key.
 func (f *firing) missed(at dag.Micros, count int64, key, reason string) (bool, error) {
 	was, err := f.s.firedBefore(keyOfTrigger(f.t), key)
 	if err != nil || was != nil {

@@ -35,7 +35,7 @@ type childLetter struct {
 // childStart requests a child run, or a further generation of an existing child run.
 type childStart struct {
 	Run        dag.RunID      `json:"run"`
-	Generation int32          `json:"generation"` // 1: make a new run
+	Generation int32          `json:"generation"` // 1 requests a new run
 	Workflow   dag.WorkflowID `json:"workflow"`
 	Version    int32          `json:"version"`
 	Priority   dag.Priority   `json:"priority"`

@@ -91,7 +91,7 @@ func (d *definitions) heardAfter(changes []*definition) map[string][]string {
 		switch {
 		case d.planner == nil:
 		case ch.version != nil:
-			// the function intended returns this error
+			// an error is ignored here, because the function intended returns it
 			if decl, err := d.planner.Declared(ch.namespace, ch.name, ch.version.Def); err == nil {
 				all[ch.namespace+"/"+ch.name] = decl.heard()
 			}

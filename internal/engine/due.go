@@ -33,14 +33,15 @@ type due struct {
 	changed dag.Micros       // the earliest instant that was written since the last read began
 	looked  time.Time
 	looking bool
-	// The last reading of the store's clock. It goes backwards if the store's clock does, unlike the clock
-	// that stamps rows. The watermark ensures that decided instants do not fire again.
+	// wall is the store's clock at its last reading, which was taken here at asOf. wall goes backwards if the
+	// store's clock does, unlike the clock that stamps rows. The watermark ensures that decided instants do
+	// not fire again.
 	wall      dag.Micros
 	asOf      time.Time
 	watermark dag.Micros
 }
 
-// sooner lowers the next instant to that of a changed trigger, if it is earlier.
+// sooner lowers the next instant to that of a changed trigger, if the latter is earlier.
 func (d *due) sooner(next dag.Micros) {
 	if next != 0 && (d.changed == 0 || next < d.changed) {
 		d.changed = next

@@ -113,7 +113,7 @@ const (
 	submitMaxDefault = 20_000
 )
 
-// Engine owns shards of a store: all of them or, in a cluster, those that Own is called with.
+// Engine owns shards of a store: all of them or, in a cluster, those that are passed to Own.
 type Engine struct {
 	*inspect.Reader
 

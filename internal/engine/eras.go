@@ -161,8 +161,8 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 	}
 }
 
-// tellMax bounds the runs of a shard that get, in one transaction, the entry in their history that the
-// database has gone back.
+// tellMax bounds the runs of a shard to whose history one transaction adds the entry that the database has
+// gone back.
 const tellMax = 200
 
 // tellBack adds to the history of the unfinished runs of a shard the entry that the database has gone back.

@@ -25,7 +25,8 @@ const (
 )
 
 // gate counts the runs of a trigger or, if the name is empty, of a workflow. Invariant: no run is admitted
-// while past has reached the limit. If past is below the limit and a run waits, gates.open contains the gate.
+// while the count past has reached the limit. If this count is below the limit and a run waits, gates.open
+// contains the gate.
 type gate struct {
 	past    int // unfinished runs that have passed the gate
 	waiting dag.Queue
@@ -133,7 +134,7 @@ func (l *limits) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err e
 	return "", nil
 }
 
-// closed returns the reason why a gate lets no other run pass now, or "" if it does.
+// closed returns the reason why a gate lets no other run pass now, or "" if it lets one pass.
 func (l *limits) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	limit, err := l.limit(k)
 	if err != nil || limit == 0 || g == nil || g.past < limit && g.waiting.Len() == 0 {

@@ -37,8 +37,8 @@ type item struct {
 	// that transaction was committed, the second application changes nothing.
 	again    bool
 	stripped bool // a report without the content that the store refused
-	// refused: the store has refused this submission or change once. The writer then reads the present row
-	// and tries again.
+	// refused says that the store has refused this submission or change once. The writer then reads the
+	// present row and tries again.
 	refused bool
 	gone    bool // the report is about a loss: the holder says that the attempt no longer runs
 }
@@ -48,7 +48,7 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	// The run of a submission after its transaction; nil if the caller did not ask for the run.
+	// view is the run of a submission after its transaction. It is nil if the caller did not ask for the run.
 	view     *inspect.RunView
 	workflow store.Workflow
 	occurred Occurred

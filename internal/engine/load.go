@@ -148,5 +148,5 @@ func (s *Stats) Load() *store.Load {
 	return store.NewLoad(all)
 }
 
-// busyMin is the smallest cost that Load lists.
+// busyMin is the smallest cost of a shard that Load lists, in seconds of the writer's time per second.
 const busyMin = 1e-5

@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Memory is only a cache, so it must equal the rows. This file compares the two. The simulator calls it after
-// every commit, and the engine's tests at their checks.
+// Memory is only a cache, so it must equal the rows. This file compares the two. The simulator does so after
+// every commit, and the engine's tests do so at their checks.
 
 // Mirror describes how memory differs from the given rows of unfinished runs. It returns "" if a load of
 // these rows would give the same memory. The caller must be on the writer's goroutine, and all changes of

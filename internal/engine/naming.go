@@ -250,7 +250,7 @@ func storedLocks(l *limits, r *dag.Run, n *Named) ([]string, error) {
 
 // ownsLocks returns the namespace of a run if the locks of its runs belong to the namespace, and "" if they
 // are shared by name. While nodes of earlier versions are members, all locks are shared, because these nodes
-// know no others.
+// know only shared locks.
 func ownsLocks(l *limits, r *dag.Run) (namespace string, err error) {
 	known := l.quotas.known
 	if !known.on || !l.store.NamesStand() {

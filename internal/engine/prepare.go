@@ -36,8 +36,8 @@ type PrepareQuery struct {
 // Prepared describes the event for which a deferred task waits.
 type Prepared struct {
 	Until   dag.Micros // wait: its instant
-	By      []string   // approval: the principals that may decide; nil means all
-	Message string     // the question of an approval
+	By      []string   // the principals that may decide about an approval; nil means all principals
+	Message string     // the question that an approval asks
 	Form    []byte     // the fields of an approval's form, a JSON array; nil if there is none
 	Items   *dag.Items // foreach: its items
 	// Tell is the message of a task that sends one, if the message is not recorded yet.

@@ -323,8 +323,8 @@ func (q *quotas) ownedShards() (owned []dag.ShardID) {
 
 // of returns the use of a namespace's quotas by the shard of a run. It returns nil if the runs of the
 // namespace are not counted. It also returns nil if the shard was taken in this transaction: the next
-// transaction counts its runs. begins says that perhaps no run of the workflow was counted yet. Then of reads
-// the workflow, unless it was just read. If that read fails, all runs are counted again.
+// transaction counts its runs. begins says that perhaps no run of the workflow was counted yet. In that case
+// the workflow is read, unless it was just read. If that read fails, all runs are counted again.
 func (q *quotas) of(r *dag.Header, begins bool) *use {
 	if !q.loaded || !q.set.counts || !slices.Contains(q.shards, r.Shard) {
 		return nil

@@ -244,7 +244,8 @@ func (c *calls) hearReleased(s *errandEnd) error {
 	return nil
 }
 
-// stepEnded applies the end of an errand to a run that has already ended. It has no further consequences.
+// stepEnded applies the end of an errand to a run that has already ended. The event has no further
+// consequences.
 func (c *calls) stepEnded(r *dag.Run, ev dag.Event) {
 	tx := c.txn()
 	tx.current = r
@@ -266,7 +267,7 @@ func tellOrphans(e *Engine, all []dag.Orphan) {
 	}
 }
 
-// releasing returns the workflow of errands. It returns 0 if it does not exist yet.
+// releasing returns the workflow of errands. It returns 0 if this workflow does not exist yet.
 func (d *definitions) releasing() (dag.WorkflowID, error) {
 	if d.release == 0 {
 		wf, err := d.store.Workflow(context.Background(), SystemNamespace, ReleaseName)

@@ -137,7 +137,7 @@ func (l *limits) refuseTasks(id dag.RunID, queue, why string) {
 	}
 }
 
-// listenShare processes a message if it is about queue slots for tasks. It returns false if it is not.
+// listenShare processes a message about queue slots for tasks. It returns false for any other message.
 func (l *limits) listenShare(said *word) (done bool, err error) {
 	s := said.Share
 	switch {

@@ -190,7 +190,7 @@ func (w *writer) verb(it *item) answer {
 		}
 	}
 	if revived && r != nil && !w.tx.touches(r) && r.Gate == gateNone {
-		delete(w.runs, r.ID) // it was loaded for nothing
+		delete(w.runs, r.ID) // the run was loaded only for this verb, which has no effect
 	}
 	return a
 }
