@@ -91,7 +91,7 @@ func (b *Board) Approving() *Ages {
 // Approvals returns the number of tasks that wait for an approval.
 func (b *Board) Approvals() int { return b.approvals }
 
-// aged updates the lists by age for a run that may have changed.
+// aged updates the lists that are ordered by age for a run that may have changed.
 func (b *Board) aged(r *Run) {
 	switch {
 	case r.State.Terminal() || r.StartedAt == 0 || r.State == RunWaiting:
@@ -109,7 +109,7 @@ func (b *Board) aged(r *Run) {
 	}
 }
 
-// gone removes an ended run from the lists by age.
+// gone removes an ended run from the lists that are ordered by age.
 func (b *Board) gone(r *Run) {
 	b.Running().remove(r)
 	b.Approving().remove(r)

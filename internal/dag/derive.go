@@ -19,8 +19,8 @@ type TaskView struct {
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any
 // generation, in any order. The owner's memory must equal this result. Readers on every node use Derive, and
-// verify compares with it. Outputs of attempts are needed only for tasks that conditions read (see
-// Graph.Keeps).
+// the command skein verify compares with it. Outputs of attempts are needed only for tasks that conditions
+// read (see Graph.Keeps).
 //
 // Derive evaluates every condition, whatever the cost. The owner of a run evaluates costly conditions outside
 // of its steps: see Effects.Evaluations. Until the owner has the results, its memory is behind the result of
@@ -175,7 +175,7 @@ func (a *AttemptRow) taskState() TaskState {
 		case CauseHalted:
 			return Stopped
 		}
-		return Failed // because of the limit of losses, on_lost, or its trigger's if_lost
+		return Failed // because of the limit of losses, on_lost, or if_lost of the run's trigger
 	}
 	if a.RetryAt != 0 {
 		return RetryWait

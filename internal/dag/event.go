@@ -43,7 +43,7 @@ type Event struct {
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
-	Graph   *Graph // EvSubmit, EvSplit: the graph; EvAdmit: also, but nil means that the run must still be split
+	Graph   *Graph // EvSubmit, EvSplit, EvAdmit: the graph; with EvAdmit, nil means that the run must still be split
 	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "" if it need not wait
 	Cause   Cause  // EvDeny: the cause of the run's end
 	Queue   string // EvRefuse: the name of the queue

@@ -31,7 +31,8 @@ const (
 
 // Items are the elements of a foreach task. Each becomes one instance.
 type Items struct {
-	// The suffixes of the instances' names after the task's name and a dot: "0", "0.3"; nil means 0, 1, 2, ….
+	// Names are the suffixes of the instances' names, after the name of the task and a dot, such as "0" or
+	// "0.3". nil means 0, 1, 2, ….
 	Names  []string
 	Values [][]byte // value of each instance as JSON
 }
@@ -208,7 +209,8 @@ func appendSegment(own []byte, kind byte, content []byte) []byte {
 	return w.b
 }
 
-// packSplit packs a split. It leaves out the names of the items if they are their numbers.
+// packSplit packs a split. It leaves out the names of the items if these names equal the numbers of the
+// items.
 func packSplit(of TaskID, items *Items) []byte {
 	size := 16
 	for _, v := range items.Values {

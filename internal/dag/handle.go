@@ -253,8 +253,8 @@ func (r *Run) Releasing(t TaskID, token Token) bool {
 	return ok && o.at(i).State == HandleReleasing
 }
 
-// Errands returns ended attempts whose handles errands are releasing. It returns all such attempts of the
-// task of, and up to the number most of those of other tasks.
+// Errands returns ended attempts whose handles errands are releasing. It returns all such attempts of one
+// task, which is the parameter of. It also returns such attempts of other tasks, up to the number most.
 func (r *Run) Errands(of TaskID, most int) (all []AttemptRow) {
 	for _, i := range r.handles {
 		a := &r.slots[i]

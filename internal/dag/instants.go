@@ -36,8 +36,8 @@ func PackInstants(list []Micros) []byte {
 	return w.b
 }
 
-// UnpackInstants skips the first skip instants of a packed list, and returns at most limit of the instants
-// after them. A limit of 0 means all.
+// UnpackInstants returns up to limit instants of a packed list, beginning at index skip. A limit of 0 means
+// all.
 func UnpackInstants(b []byte, skip, limit int) ([]Micros, error) {
 	u := unpacker{b: b}
 	form, total := u.byte(), u.uint()

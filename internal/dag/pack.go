@@ -73,8 +73,8 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
-// TasksIn returns the tasks of a packed list that are in a state, up to the number most. It stops at the
-// first damaged byte.
+// TasksIn returns the tasks of a packed list that are in a state. The parameter most bounds their number. It
+// stops at the first damaged byte.
 func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	for t := TaskID(0); len(packed) > 0 && len(tasks) < most; {
 		n, w := binary.Uvarint(packed[1:])

@@ -102,7 +102,8 @@ func (r *Run) rank(t TaskID) Rank {
 	return k
 }
 
-// enlisted adds n to the number of tasks in a list and, if they name a queue, in its share.
+// enlisted adds n to the number of tasks in a list. If these tasks name a queue, enlisted also adds n to the
+// number of tasks in the share of that queue.
 func (r *Run) enlisted(pol *Policy, list *readyList, n int32) {
 	if list.n += n; pol.Queue != "" {
 		r.shareOf(pol.Queue).ready += int64(n)
@@ -349,7 +350,7 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 }
 
 // Ahead counts the ready tasks of the run that come before one of its tasks. It counts only tasks for whose
-// placements shared returns true. It stops when it has counted as many as most.
+// placements shared returns true. It stops when the count has reached the parameter most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -380,7 +381,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 }
 
 // Before counts the runs that come before r. It counts only runs with a ready task for whose placement shared
-// returns true. It stops when it has counted as many as most.
+// returns true. It stops when the count has reached the parameter most.
 func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) int {
 	seen := map[*Run]bool{}
 	b.Places(func(p Place, q *Queue) {
@@ -494,7 +495,7 @@ func (q *Queue) Level(r *Run, now Micros) int64 {
 	return max(level, 0)
 }
 
-// Sooner reports whether the tasks of a come before the tasks of b.
+// Sooner reports whether the tasks of run a come before the tasks of run b.
 func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	x, y := q.Level(a, now), q.Level(b, now)
 	return x < y || x == y && earlier(a, b)

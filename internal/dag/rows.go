@@ -87,7 +87,7 @@ type EventRow struct {
 	Seq     int64 // the shard's transaction; the store sets it
 	At      Micros
 	Records []byte
-	Weight  int64 // the bytes of logs, artifacts and outputs of attempts that ended in it; stores need not return it
+	Weight  int64 // the bytes of logs, artifacts and outputs of the attempts that ended; stores need not return it
 }
 
 // Changes collects the rows that one transaction writes for its runs.

@@ -66,7 +66,7 @@ type Run struct {
 	outputs     map[TaskID][]byte // the outputs of succeeded tasks that conditions read
 	outputsSize int               // the size of all outputs, in bytes
 	weight      int64             // the bytes that its attempts keep, see Weigh
-	gained      int64             // the part of weight that no row of its history has yet
+	gained      int64             // the part of weight that no row of the run's history contains yet
 	frozen      int32             // tasks that failed, are upstream_failed or were stopped in an earlier generation, and keep this end
 	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not ended
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline

@@ -17,7 +17,7 @@ type Space struct {
 	// higher level.
 	User string
 
-	places map[Place]Place // cached results of the method Place, by the placement before
+	places map[Place]Place // cached results of the method Place, by the placement before the demands were added
 }
 
 // spacePlacesMax bounds the cached placements of a Space.

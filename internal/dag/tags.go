@@ -41,7 +41,8 @@ func tagKey(s string) bool {
 	return s != "" && len(s) <= TagPartMax
 }
 
-// TagsOf returns the tags of a map. It returns an error if a tag is invalid, or if their number exceeds most.
+// TagsOf returns the tags of a map. It returns an error if a tag is invalid, or if there are more tags than
+// the parameter most allows.
 func TagsOf(m map[string]string, most int) (Tags, error) {
 	if len(m) > most {
 		return "", fmt.Errorf("%d tags are too many: at most %d", len(m), most)
