@@ -30,8 +30,8 @@ func ByTurn(a, b *Crew) int {
 	return cmp.Or(cmp.Compare(a.Share.Asked, b.Share.Asked), bytes.Compare(a.Run[:], b.Run[:]))
 }
 
-// Sooner reports whether a gets the next queue slot before b. If the queue was removed, q is nil, and the
-// order ignores priorities.
+// Sooner reports whether crew a gets the next queue slot before crew b. If the queue was removed, q is nil,
+// and the order ignores priorities.
 func Sooner(q *store.Queue, a, b *Crew, now, ageing dag.Micros) bool {
 	if q != nil && q.Order == store.QueuePriority {
 		if x, y := a.level(now, ageing), b.level(now, ageing); x != y {

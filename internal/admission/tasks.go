@@ -71,7 +71,7 @@ func (t *waitList) head(q *queue, now, ageing dag.Micros) *crew {
 	return best
 }
 
-// sooner reports whether a comes before b.
+// sooner reports whether crew a comes before crew b.
 func sooner(q *queue, a, b *crew, now, ageing dag.Micros) bool {
 	if q == nil {
 		return byTurn(a, b) < 0

@@ -8,7 +8,7 @@ import (
 // window holds the first waiting runs of one level.
 type window struct {
 	list []*Claimant // runs that have their locks, or need none, in the order of Asked
-	more bool        // the store may have more runs; all of them asked at from or later
+	more bool        // the store may have more runs; all of them asked at the time from, or later
 	from dag.Micros
 	page int // the number of runs to read next; 0 means windowFill
 	// far is the position that reading had reached before it went back. It went back to read the runs that
