@@ -214,8 +214,8 @@ func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	}
 }
 
-// take returns to a worker that reports the jobs that follow from its reports, and the jobs that wait. It
-// does the work of a poll, because no poll was woken for these jobs.
+// take returns the jobs for the answer to a worker's report: the jobs that follow from the report, and those
+// that were waiting before. It does the work of a poll, because no poll was woken for these jobs.
 func (h *Home) take(w *worker) []*workerv1.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -137,7 +137,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 	for _, id := range ids {
 		m, ok := h.dir.Member(id)
 		if !ok {
-			continue // the member is not listed yet, or no longer
+			continue // the member is not listed yet, or is no longer listed
 		}
 		to := m
 		if m.Worker {

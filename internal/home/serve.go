@@ -149,7 +149,7 @@ func (d *demand) before(o *demand) bool {
 	return cmp.Or(cmp.Compare(d.served, o.served), order(d.Demand, o.Demand), cmp.Compare(d.owner, o.owner), cmp.Compare(d.at, o.at)) < 0
 }
 
-// demands calls see for each demand that still wants slots.
+// demands calls the function see for each demand that still wants slots.
 func (h *Home) demands(now time.Time, see func(demand)) {
 	for id, x := range h.wants {
 		if now.Sub(x.at) > wantMax {
