@@ -82,8 +82,8 @@ type Resolver struct {
 
 	mu   sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
-	// runs without attempts here, by the time of their release; a run may occur several times, and may be in
-	// use again
+	// idle lists the runs without attempts here, ordered by the time of their release. A run may occur
+	// several times, and may be in use again.
 	idle []idleRun
 	left int64 // the number of releases of any run so far
 	// waits holds the reasons why attempts are not started yet. It has few entries.
@@ -258,7 +258,7 @@ func (r *Resolver) leave(id dag.RunID) {
 	if e.uses--; e.uses > 0 {
 		return
 	}
-	e.mu.Lock() // no goroutine holds it, because the run has no attempt here
+	e.mu.Lock() // no other goroutine holds this lock, because the run has no attempt here
 	defer e.mu.Unlock()
 	if !e.read || len(e.row.Params)+len(e.row.Graph) > idleBytesMax {
 		delete(r.runs, id)
