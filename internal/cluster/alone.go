@@ -316,8 +316,8 @@ func (a *Alone) Lose(ctx context.Context, handler dag.HandlerID) error {
 	return err
 }
 
-// remove removes a worker by the given call of the store, if the worker is listed and the function is returns
-// true for the worker's row at that time.
+// remove lets the function by remove a worker from the store. It does nothing if the worker is not listed, or
+// if its row at that time does not meet a condition.
 func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, by func(context.Context, dag.HandlerID) error, is func(*store.Member) bool) (bool, error) {
 	return a.write(func() (bool, error) {
 		if m, listed := a.Member(handler); !listed || !is(&m) {
