@@ -39,7 +39,7 @@ var kinds = map[string]error{
 	"42883":    store.ErrFormat,  // no such function
 }
 
-// kindOf returns the kind of an error that the database has answered.
+// kindOf returns the kind of an error with which the database has answered.
 func kindOf(code string) error {
 	for n := len(code); n >= 2; n-- {
 		if kind, ok := kinds[code[:n]]; ok {
@@ -76,7 +76,7 @@ func translate(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, kindOf(answer.Code), &answered{answer.Code, sentence(answer)})
 }
 
-// answered is an error that the database has answered, without the driver's type.
+// answered is an error with which the database has answered, without the driver's type.
 type answered struct{ code, text string }
 
 func (e *answered) Error() string { return e.text }

@@ -46,7 +46,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) error {
 	})
 }
 
-// snapshot gives f a connection that sees the database as of one instant, however long f takes.
+// snapshot calls f with a connection that sees the database as of one instant, however long f takes.
 func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[string]string) error) error {
 	if err := ended(ctx, doing); err != nil {
 		return err
@@ -67,7 +67,8 @@ func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[strin
 	return translate(doing, err)
 }
 
-// each passes the rows of a statement to see when they arrive. It returns the errors of see without changes.
+// each passes the rows of a statement to the function see, as they arrive. It returns the errors of see
+// without changes.
 func each(ctx context.Context, c *conn, name, sql string, see func(*row) error) error {
 	result := c.ExecParams(ctx, sql, nil, nil, nil, binaryForm)
 	for result.NextRow() {

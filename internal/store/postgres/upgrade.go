@@ -57,7 +57,7 @@ func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
 		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
 		return err == nil, translate("clearStates", err)
 	}
-	more = true // the value if another node holds the row of meta, because it does this work
+	more = true // stays true if another node holds the row of meta, because that node does this work
 	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
 		more = r.bool()
 		return r.damaged("the list of states")
@@ -131,8 +131,8 @@ func indexState(ctx context.Context, d *DB, name string) (state IndexState, err 
 	})
 }
 
-// restock counts the stocks of namespaces once, when every node that is left counts them. It reports whether
-// this has been done.
+// restock counts the stocks of namespaces once, after all nodes of versions that do not maintain these counts
+// have left. It reports whether this has been done.
 func restock(ctx context.Context, d *DB) (done bool, err error) {
 	if d.stands.Load() < formatStock {
 		return false, nil

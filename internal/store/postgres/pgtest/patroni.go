@@ -266,7 +266,7 @@ func (p *Patroni) Whole() error {
 	})
 }
 
-// until polls until the function is returns true.
+// until polls until a condition holds.
 func (p *Patroni) until(what string, is func() bool) error {
 	for began := time.Now(); !is(); time.Sleep(poll) {
 		if time.Since(began) > untilMax {
