@@ -323,7 +323,7 @@ func (d keyTree) move() error {
 	if n := min(l.owed, len(left)); n >= movedKeys || n == len(left) {
 		l.moving = l.moving[:0]
 		for i := range left[:n] {
-			if m, there := l.find(left[i].RunKey); there && m == left[i].n { // otherwise its run was deleted
+			if m, there := l.find(left[i].RunKey); there && m == left[i].n { // otherwise the run of the key was deleted
 				l.moving = append(l.moving, left[i])
 			}
 		}

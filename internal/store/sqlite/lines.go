@@ -34,7 +34,7 @@ func standing(c *dag.Claim, n int64) stander {
 	return stander{c.Line(), c.Level, c.Asked, c.Kept, n, dag.RunID{}}
 }
 
-// besides compares runs so that runs that one row can contain are equal.
+// besides compares two runs. Runs that can share a row compare as equal.
 func (s *stander) besides(o *stander) int {
 	return cmp.Or(cmp.Compare(s.line, o.line), cmp.Compare(s.level, o.level), cmp.Compare(s.asked, o.asked), cmp.Compare(s.keeps(), o.keeps()))
 }
@@ -110,7 +110,7 @@ func (d *DB) comeToLine(come []stander) error {
 		int(int64(len(come))).blob(d.moves.pack(numbers)).one(d.conn)
 }
 
-// eachRow calls see for the runs that one row can contain, in the order of their numbers.
+// eachRow calls the function see for the runs that one row can contain, in the order of their numbers.
 func eachRow(all []stander, see func([]stander) error) error {
 	sort.Slice(all, func(i, j int) bool {
 		a, b := &all[i], &all[j]

@@ -160,7 +160,8 @@ func readBits(s *sqlite.Stmt, col int) (words packed.Page, err error) {
 	return packed.UnpackPage(&raw), nil
 }
 
-// walkUp calls see for the runs of a list in rising order, from a number on, until see returns false.
+// walkUp calls the function see for the runs of a list in rising order, from a number on, until see returns
+// false.
 func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", list, from, func(page int64, words *packed.Page) (bool, error) {
 		return upwards(page, words, from, see)
@@ -189,8 +190,8 @@ func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 	})
 }
 
-// upwards calls see for the runs of a page in rising order, from a number on. more is false if see has
-// returned false.
+// upwards calls the function see for the runs of a page in rising order, from a number on. more is false if
+// see has returned false.
 func upwards(page int64, words *packed.Page, from int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := range words {
 		for left := words[w]; left != 0; left &= left - 1 {
@@ -206,8 +207,8 @@ func upwards(page int64, words *packed.Page, from int64, see func(n int64) (bool
 	return true, nil
 }
 
-// downwards calls see for the runs of a page in falling order, below a number. more is false if see has
-// returned false.
+// downwards calls the function see for the runs of a page in falling order, below a number. more is false if
+// see has returned false.
 func downwards(page int64, words *packed.Page, below int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := len(words) - 1; w >= 0; w-- {
 		for left := words[w]; left != 0; {

@@ -21,8 +21,8 @@ const (
 	rollLookMax = 4096
 )
 
-// choice names the lists that select runs. A selected run is on each list of all. It is on at least one list
-// of some, unless some is empty. It is on no list of not.
+// choice names the lists that select runs. A selected run is on each list in the field all, and on no list in
+// the field not. Unless the field some is empty, the run is on at least one list in it.
 type choice struct {
 	all, some, not []string
 	exact          bool // the lists alone answer the query, without reading runs
@@ -163,7 +163,7 @@ type end struct {
 	page   int64 // the last page that was read, if there may be further pages below it; otherwise 0
 }
 
-// pages calls see for the pages on which the choice may have runs, in falling order.
+// pages calls the function see for the pages on which the choice may have runs, in falling order.
 func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64, words *packed.Page) (bool, error)) (e end, err error) {
 	for looked := 0; from >= 0; looked++ {
 		page, err := d.pageBelow(conn, c, from)
@@ -185,8 +185,8 @@ func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64
 	return end{}, nil
 }
 
-// newest calls see for rows of runs in falling order of their numbers, from just below the number below down
-// to floor, until see returns false.
+// newest calls see for rows of runs in falling order of their numbers, until see returns false. The numbers
+// are less than the parameter below, and not less than floor.
 func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*sqlite.Stmt) (bool, error)) (end, error) {
 	enough := false
 	row := func(s *sqlite.Stmt) error {

@@ -49,7 +49,8 @@ func (e secrets) PutSecret(ctx context.Context, s store.Secret) (store.Secret, e
 
 // RewrapSecret implements store.Secrets.
 func (e secrets) RewrapSecret(ctx context.Context, s store.Secret, from string) error {
-	return e.one(store.WithAudit(ctx, nil), store.ErrFenced, s.Name, func() (int, error) { // a step of a change of keys
+	// Re-encrypting a secret for a new key has no separate audit row.
+	return e.one(store.WithAudit(ctx, nil), store.ErrFenced, s.Name, func() (int, error) {
 		return e.d.stmts.rewrapSecret.row().text(s.Namespace).text(s.Name).int(s.Version).text(from).text(s.Key).blob(s.Wrapped).exec(e.d.conn)
 	})
 }
@@ -91,7 +92,7 @@ func (e secrets) SetSecretKey(ctx context.Context, id, instead string) error {
 	})
 }
 
-// one makes a change and returns an error of kind if it changed no row.
+// one makes a change and returns an error of the given kind if it changed no row.
 func (e secrets) one(ctx context.Context, kind error, which string, change func() (int, error)) error {
 	return changeNoted(ctx, e.d, "change of secrets", func() error {
 		n, err := change()

@@ -129,7 +129,7 @@ func (s *stmt) exec(conn *sqlite.Conn) (int, error) {
 	return conn.Changes(), nil
 }
 
-// each calls see for the rows of the statement.
+// each calls the function see for the rows of the statement.
 func (s *stmt) each(see func(row) error) error {
 	for {
 		more, err := s.Step()

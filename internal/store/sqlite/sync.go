@@ -27,7 +27,7 @@ type syncs struct {
 	written atomic.Uint64 // the number of commits, including one that is being written into the log
 	mu      sync.Mutex    // protects following fields
 	done    uint64
-	lost    error         // a sync has failed
+	lost    error         // set once a sync has failed
 	gone    chan struct{} // closed when a sync has failed; nil until it is needed
 	more    chan struct{} // closed when one of the fields above changes; nil if no call waits for a change
 }

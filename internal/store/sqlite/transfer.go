@@ -60,7 +60,7 @@ func readHead(conn *sqlite.Conn, sql map[string]string) (h store.Head, err error
 	return h, err
 }
 
-// each calls see for the rows of a statement. It returns the errors of see without changes.
+// each calls the function see for the rows of a statement. It returns the errors of see without changes.
 func each(conn *sqlite.Conn, name, sql string, see func(*sqlite.Stmt) error) error {
 	var own error
 	err := sqlitex.Execute(conn, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
