@@ -13,7 +13,8 @@ import (
 
 var _ store.Access = (*Store)(nil)
 
-// rights implements store.Access for the store that embeds it. The slices in is are never changed in place.
+// rights implements store.Access for the store that embeds it. The slices in the field is are never changed
+// in place.
 type rights struct {
 	s         *Store
 	is        store.Rights

@@ -111,7 +111,7 @@ func (s *Store) Queues(ctx context.Context, after string, limit int) ([]store.Qu
 	return found, err
 }
 
-// claimants returns the unfinished runs whose claims the function which selects, ordered by id.
+// claimants returns the unfinished runs whose claims a function selects, ordered by id.
 func (s *Store) claimants(which func(*store.Claimant) bool) []store.Claimant {
 	var found []store.Claimant
 	for _, active := range s.active {

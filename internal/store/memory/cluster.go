@@ -181,7 +181,7 @@ func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 	return members, shards, err
 }
 
-// Depose removes a member whose counter is still beat.
+// Depose removes a member whose counter still has the value beat.
 func (s *Store) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error) {
 	won := false
 	err := s.member(ctx, func() error {

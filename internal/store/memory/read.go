@@ -291,8 +291,8 @@ func (s *Store) Messages(ctx context.Context, to dag.ShardID, limit int) ([]stor
 	return found, err
 }
 
-// Scan passes every run with its rows and events to see, by id. The snapshot is taken at the start, so see
-// may use the store.
+// Scan passes every run with its rows and events to a function, ordered by id. The snapshot is taken at the
+// start, so the function may use the store.
 func (s *Store) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow) error) error {
 	var snapshot []run
 	err := s.read(ctx, Scan, func() error {

@@ -44,9 +44,9 @@ func (s *Store) pageLocked(q *store.RunQuery, states []string, names *store.Name
 	return p
 }
 
-// selectRunsLocked calls see for the runs that a query selects, up to the query's limit, until see returns
-// false. It returns the number of these runs, and the position at which the next page begins. The position is
-// zero if there is no next page.
+// selectRunsLocked calls the function see for the runs that a query selects, up to the query's limit, until
+// see returns false. It returns the number of these runs, and the position at which the next page begins. The
+// position is zero if there is no next page.
 func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *store.Names, see func(*dag.RunRow) bool) (n int, rest dag.RunID) {
 	index := s.indexLocked(q)
 	at := len(index)

@@ -38,7 +38,7 @@ func (s *Store) Trigger(ctx context.Context, w dag.WorkflowID, name string) (sto
 	return t, err
 }
 
-// selectTriggers copies the first triggers in an order for which match holds.
+// selectTriggers copies the triggers that match, up to the limit, in an order.
 func (s *Store) selectTriggers(ctx context.Context, limit int, match func(*store.Trigger) bool, order func(a, b store.Trigger) int) ([]store.Trigger, error) {
 	var found []store.Trigger
 	err := s.read(ctx, Read, func() error {
@@ -102,7 +102,7 @@ func (s *Store) Sensors(ctx context.Context, shards []dag.ShardID, kinds []strin
 	}, byKeyOf)
 }
 
-// fire reads the newest line of a trigger for which match holds.
+// fire reads the newest of those lines of a trigger that match.
 func (s *Store) fire(ctx context.Context, k store.TriggerKey, match func(*store.Fire) bool) (store.Fire, error) {
 	var f store.Fire
 	err := s.read(ctx, Read, func() error {

@@ -133,8 +133,8 @@ func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 
 var errHands = errors.New("packed attempts cannot be unpacked")
 
-// UnpackHands calls see for each attempt in b: those that a transaction has assigned, in their state at that
-// time, and those that plainly ended in it. An attempt is valid until see returns.
+// UnpackHands calls the function see for each attempt in b: those that a transaction has assigned, in their
+// state at that time, and those that plainly ended in it. An attempt is valid until see returns.
 func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 	_, b = weightIn(b)
 	if len(b) > 0 && b[0] == endForm {
