@@ -80,7 +80,8 @@ func logGrows(b *bed, l store.Logs) {
 	other.Token = 2
 	b.same(b.print(l, id, 0, "one\n"), store.LogSpan{End: 4, Known: true}, "after the first part")
 	b.same(b.print(l, id, 4, "two\x00\xff\n"), store.LogSpan{End: 10, Known: true}, "after the second part")
-	for _, at := range []int64{0, 4, 9, 11, 1 << 40} { // repeated, overlapping, and beyond the end
+	// These parts repeat stored bytes, overlap them, or begin after the end.
+	for _, at := range []int64{0, 4, 9, 11, 1 << 40} {
 		b.same(b.print(l, id, at, "late\n"), store.LogSpan{End: 10, Known: true}, "what does not follow")
 	}
 	b.same(b.print(l, other, 0, "another\n"), store.LogSpan{End: 8, Known: true}, "the log of another attempt")
