@@ -102,16 +102,16 @@ type RightsChange struct {
 	// PutRoles adds roles or changes their verbs. DropRoles removes roles with their bindings.
 	PutRoles  []Role
 	DropRoles []string
-	// Identify adds an identity, or changes its principal and source. In it, Principal 0 means the new
-	// principal Add.
+	// Identify adds an identity, or changes its principal and source. If its Principal is 0, it belongs to
+	// the principal that Add adds.
 	Identify *Identity
-	// Unbind removes bindings, by their keys. Bind adds bindings, or changes their end and source. In Bind,
-	// Subject 0 means the new principal Add.
+	// Unbind removes bindings, by their keys. Bind adds bindings, or changes their end and source. If the
+	// Subject of a binding in Bind is 0, the binding belongs to the principal that Add adds.
 	Unbind []Binding
 	Bind   []Binding
-	// Password sets the password of a principal; principal 0 means the new principal Add. An empty hash
-	// removes the password. Both delete the principal's sessions and codes that were opened without a token,
-	// unless SamePassword is set: then the password is the same, and only its hash was computed again.
+	// Password sets the password of a principal; 0 means the principal that Add adds. An empty hash removes
+	// the password. Both delete the principal's sessions and codes that were opened without a token, unless
+	// SamePassword is set: then the password is the same, and only its hash was computed again.
 	Password     *Password
 	SamePassword bool
 }

@@ -72,8 +72,8 @@ type AuditLeaf struct {
 
 // AuditQuery selects rows for people: the newest first, by At and then by ID.
 type AuditQuery struct {
-	// Before and BeforeAt are the ID and the At of a row. The query selects only rows after this row, in its
-	// order. If Before is 0, the query begins with the newest row.
+	// Before and BeforeAt are the ID and the At of a row. The query selects only the rows that follow this
+	// row in the order of the query. If Before is 0, the query begins with the newest row.
 	Before     int64
 	BeforeAt   dag.Micros
 	Since      dag.Micros // only rows at or after this time; 0 means all

@@ -115,8 +115,8 @@ type Cluster interface {
 	// no row with that Home and Lease, because the member was deposed or the worker is attached to another
 	// node.
 	Renew(ctx context.Context, m Member) (bool, error)
-	// Depose removes a member whose counter is still beat, and frees its shards in the same transaction. It
-	// returns false if the counter has risen or the row is gone.
+	// Depose removes a member whose counter still has the value beat, and frees its shards in the same
+	// transaction. It returns false if the counter has risen or the row is gone.
 	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
 	// Claim takes the shards that are free or already belong to the owner. It raises their epochs by one, as
 	// Acquire does, and waits for an open transaction of the previous owner. A shard whose owner is not a

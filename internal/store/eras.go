@@ -84,10 +84,10 @@ func FloorOf(marks []Fence) (is dag.Era) {
 	return is
 }
 
-// NextEra returns the era that begins quietly after the present one, which the parameter era names. The
-// parameter was is the timeline of the server when the present era began, and is the present timeline. Two
-// timelines of which neither continues the other get different eras, because the era grows with the timeline.
-// known is the greatest era that the caller has read.
+// NextEra returns the era that begins quietly after an era. Of the two timelines that it gets, the first is
+// the server's timeline when that era began, and the second is the present one. Two timelines of which
+// neither continues the other get different eras, because the era grows with the timeline. known is the
+// greatest era that the caller has read.
 func NextEra(era, known dag.Era, was, is int64) dag.Era {
 	next := max(era, known) + 1
 	if grown := int64(era) + is - was; grown > int64(next) && grown <= dag.EraMax {

@@ -68,7 +68,7 @@ type Demands struct {
 	AllowWrite string // the same for writing
 	Egress     string // the policy for outgoing calls, see egress.ParsePolicy
 	Locks      string // LocksShared or ""
-	RunAs      string // the Unix user of its tasks; "": each worker chooses one for the namespace
+	RunAs      string // the Unix user of its tasks; "" if each worker chooses a user for the namespace
 }
 
 // Reads returns the paths of AllowRead. nil stands for any path.

@@ -49,7 +49,8 @@ type RunPage struct {
 	Total Total
 }
 
-// Total is the number of runs that a query selects. If it is not exact, there are at least N.
+// Total is the number of runs that a query selects. If the number is not exact, the query selects at least N
+// runs.
 type Total struct {
 	N     int64
 	Exact bool

@@ -286,8 +286,9 @@ type Schedules interface {
 	// LastFire returns the newest line (by At, then Key) of a trigger. LastFire and FireByKey return
 	// ErrNotFound if there is no such line.
 	LastFire(ctx context.Context, w dag.WorkflowID, trigger string) (Fire, error)
-	// FireByKey finds the line of an event by the event's id. It returns the newest one, and ignores at. With
-	// an empty key, it finds the line without a key that covers the instant at: At ≤ at ≤ Last.
+	// FireByKey finds the line of an event by the event's id. It returns the newest one, and does not use the
+	// parameter at. With an empty key, it finds the line without a key that covers the instant at: At ≤ at ≤
+	// Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
 	// FireDays lists the counts of deleted lines of a trigger, the newest days first. It begins with the last

@@ -44,7 +44,7 @@ type Secrets interface {
 	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
 	// SecretKey returns the present key.
 	SecretKey(ctx context.Context) (SecretKey, error)
-	// SetSecretKey makes id the present key. It returns ErrFenced unless the parameter instead is the key
-	// that was present before.
+	// SetSecretKey makes id the present key. The caller names the key that id replaces. If another key is
+	// present, SetSecretKey returns ErrFenced.
 	SetSecretKey(ctx context.Context, id, instead string) error
 }

@@ -29,7 +29,7 @@ type Token struct {
 	Hash    []byte // SHA-256 of the secret that the holder shows
 	Created dag.Micros
 	Expires dag.Micros // 0 means never
-	Revoked dag.Micros // 0 if it was not
+	Revoked dag.Micros // 0 if the token was not revoked
 	By      string     // the person who made it
 
 	// Principal is the principal whose rights the token has. It applies to the kind TokenAPI. 0 means none,
@@ -131,7 +131,7 @@ func NotJoined(all []Token, j *Joining, now dag.Micros) error {
 // of the old one.
 type Rotation struct {
 	Token   int64      // the old one
-	Grace   dag.Micros // the time for which the old one stays valid, but not beyond its end
+	Grace   dag.Micros // the time for which the old token stays valid, but not beyond its end
 	Hash    []byte     // the hash of the new token; the following fields are also those of the new token
 	Expires dag.Micros
 	By      string
@@ -182,13 +182,13 @@ type Tokens interface {
 	// name, or adds a row. It returns ErrFenced if a revoked row has the key, and ErrRefused if there are
 	// TokensMax tokens.
 	EnrollNode(ctx context.Context, n Enrolling) (Token, error)
-	// RenewToken prolongs the row of a certificate: it ends when the time life has passed from now. It
-	// returns ErrFenced if the row was revoked or has expired.
+	// RenewToken prolongs the row of a certificate: the row then ends after the time life, counted from now.
+	// It returns ErrFenced if the row was revoked or has expired.
 	RenewToken(ctx context.Context, id int64, life dag.Micros) (Token, error)
 }
 
 // Enrolled returns the row of a certificate that a node has enrolled, or the reason why there is none. made
-// are the rows with its key.
+// are the rows with the key of the certificate.
 func Enrolled(made []Token, n *Enrolling, done bool) (Token, error) {
 	switch {
 	case done && len(made) == 1:
