@@ -24,7 +24,8 @@ type outside struct {
 	errands flow                  // the workflow of errands; its row is empty until it exists
 	works   map[string]attemptKey // handle → the attempt that began the work
 	made    int                   // number of handles made so far
-	// Handles to release from before that workflow existed, with the epoch of that time.
+	// early holds the handles whose release began before the workflow of errands existed, with the epoch of
+	// that time.
 	early map[attemptKey]int64
 }
 

@@ -27,7 +27,7 @@ type swarm struct {
 	commit                      time.Duration // longest duration of a store call
 
 	crash    float64 // percent of store calls at which the process dies
-	freezes  int     // number in the whole history
+	freezes  int     // number of freezes in the whole history
 	stall    float64 // percent of writing store calls that take longer than other nodes wait
 	outages  int
 	cuts     int
@@ -66,7 +66,7 @@ const (
 
 func (w *World) draw() {
 	r, s := w.rng, &w.swarm
-	some := func(odds, most int) int { // 0 in most histories
+	some := func(odds, most int) int { // returns 0 in most histories
 		if r.IntN(100) >= odds {
 			return 0
 		}
