@@ -168,8 +168,8 @@ func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Hand
 	unavailable(w, why)
 }
 
-// pass sends the request to another node. It returns false if that node does not answer, also because it is
-// frozen and then declared dead. In this case no part of an answer has been sent.
+// pass sends the request to another node. It returns false if that node does not answer, for example because
+// it is frozen and then declared dead. In this case no part of an answer has been sent.
 func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
 	target, err := url.Parse(d.to.Address)
 	if err != nil {

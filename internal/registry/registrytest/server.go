@@ -26,7 +26,7 @@ type Server struct {
 // Etcd starts an etcd. flags are more of its flags.
 func Etcd(t testing.TB, flags ...string) *Server {
 	t.Helper()
-	etcd, _ := exec.LookPath("etcd") // "" if needs says that it is missing
+	etcd, _ := exec.LookPath("etcd") // "" if etcd is not installed; needs then skips the test
 	needs(t, etcd, "etcd")
 	s := &Server{t: t, Dir: t.TempDir(), Address: freeAddress(t)}
 	s.data = filepath.Join(s.Dir, "data")
