@@ -14,13 +14,13 @@ type batch struct {
 	counts Counts
 	ids    []dag.RunID
 	// ends contains the ends to be counted, by run. If it is nil, all ends between the positions after and to
-	// are counted. An end at to is counted, and an end at after is not.
+	// are counted. An end at the position to is counted, and an end at the position after is not.
 	ends      map[dag.RunID][]*store.Ended
 	after, to int64
 	at        dag.Micros // the time of the position after
 }
 
-// load reads the runs of ids, and counts them.
+// load reads the runs in the field ids, and counts them.
 func (b *batch) load(ctx context.Context) error {
 	for len(b.ids) > 0 {
 		n := min(loadRuns, len(b.ids))
