@@ -150,7 +150,8 @@ func instantOf(ev *engine.Event, now dag.Micros) dag.Micros {
 	return dag.Micro(ev.At)
 }
 
-// inBatches combines starts: up to the number most become one start, with the time of its newest event.
+// inBatches combines starts: at most a given number of them become one start, with the time of its newest
+// event.
 func inBatches(all []engine.Start, most int) []engine.Start {
 	var out []engine.Start
 	for len(all) > 0 {

@@ -138,10 +138,10 @@ func (p *Planner) zone(name string) (*time.Location, error) {
 	return loc, err
 }
 
-// Begin completes the row of a trigger that is declared, or edited, at now. The row becomes active, or paused
-// if the declaration says so. The engine keeps a person's pause when the declaration is edited. Since and
-// Data may come from the row of the earlier declaration, so that an edit of another field loses no event that
-// a sensor has counted or waits for.
+// Begin completes the row of a trigger that is declared or edited at the instant now. The row becomes active,
+// or paused if the declaration says so. The engine keeps a person's pause when the declaration is edited.
+// Since and Data may come from the row of the earlier declaration, so that an edit of another field loses no
+// event that a sensor has counted or waits for.
 func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	d, err := p.compiled(t)
 	if err != nil {

@@ -42,7 +42,7 @@ func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) (engine.Plan, 
 		return unchanged(t), nil // the clock was set back, and all of these instants are already decided
 	}
 	if d.usedUp(t) {
-		// Instants after the last run that count allows do not belong to the trigger.
+		// Instants after the last run that the key count allows do not belong to the trigger.
 		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}, nil
 	}
 	pauses, err := Pauses(t)

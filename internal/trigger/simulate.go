@@ -69,7 +69,7 @@ type TriggerReport struct {
 	Trigger     string     `json:"trigger"`
 	Description string     `json:"description"`
 	Fires       int64      `json:"fires"`
-	PerHour     float64    `json:"per_hour"` // over the whole span
+	PerHour     float64    `json:"per_hour"` // the average number of fires per hour of the span
 	First       dag.Micros `json:"first"`    // 0 if there is none
 	Last        dag.Micros `json:"last"`
 	Overlaps    int64      `json:"overlaps"` // fires at which the limit of active runs was reached
