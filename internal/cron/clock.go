@@ -66,7 +66,8 @@ func (c *clocks) total() int {
 	return bits.OnesCount32(c.hours) * bits.OnesCount64(c.minutes) * bits.OnesCount64(c.seconds)
 }
 
-// first returns the first time of day that is not before from. It returns -1 if there is none.
+// first returns the first time of day that is not before a given second of the day. It returns -1 if there is
+// none.
 func (c *clocks) first(from int) int {
 	if c.list != nil {
 		i, _ := slices.BinarySearch(c.list, from)
@@ -93,7 +94,8 @@ func (c *clocks) first(from int) int {
 	return (h+1+bits.TrailingZeros32(rest))*3600 + bits.TrailingZeros64(c.minutes)*60 + bits.TrailingZeros64(c.seconds)
 }
 
-// last returns the last time of day before the second below (1…86400). It returns -1 if there is none.
+// last returns the last time of day before a given second of the day (1…86400). It returns -1 if there is
+// none.
 func (c *clocks) last(below int) int {
 	if c.list != nil {
 		i, _ := slices.BinarySearch(c.list, below)
@@ -121,7 +123,7 @@ func (c *clocks) last(below int) int {
 	return (bits.Len32(rest)-1)*3600 + (bits.Len64(c.minutes)-1)*60 + bits.Len64(c.seconds) - 1
 }
 
-// count returns the number of times of day before the second below (0…86400).
+// count returns the number of times of day before a given second of the day (0…86400).
 func (c *clocks) count(below int) int {
 	if c.list != nil {
 		i, _ := slices.BinarySearch(c.list, below)

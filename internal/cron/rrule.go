@@ -164,7 +164,7 @@ func (r *recurrence) expand(start int, looked *int, do func(int)) error {
 	return nil
 }
 
-// skip returns the first day that is not before day and whose period is selected by the interval.
+// skip returns the first day that is not before the given day and whose period the interval selects.
 func (r *recurrence) skip(start, day int) int {
 	y0, m0, _ := civil(start)
 	y, m, _ := civil(day)
@@ -192,7 +192,7 @@ func (r *recurrence) skip(start, day int) int {
 	return day
 }
 
-// skipMonths returns the first day that is not before day and is in a month of the rule.
+// skipMonths returns the first day that is not before the given day and is in a month of the rule.
 func (r *recurrence) skipMonths(day int) int {
 	if r.months == 0 {
 		return day
@@ -211,8 +211,8 @@ func (r *recurrence) skipMonths(day int) int {
 	return day
 }
 
-// skipDays returns the first day that is not before day and that a rule without days can select. Most rules
-// of holidays are such rules, and skipDays avoids examining all other days of the month.
+// skipDays returns the first day that is not before the given day and that a rule without days can select.
+// Most rules of holidays are such rules, and skipDays avoids examining all other days of the month.
 func (r *recurrence) skipDays(start, day int) int {
 	if len(r.byDay)+len(r.monthDays) > 0 {
 		return day

@@ -12,7 +12,7 @@ type times struct {
 	only   filter
 }
 
-// filter keeps the days that are in every calendar of with and in no calendar of without.
+// filter keeps the days that are in every calendar of the field with and in no calendar of the field without.
 type filter struct{ with, without []Calendar }
 
 func (f *filter) none() bool { return len(f.with)+len(f.without) == 0 }

@@ -17,7 +17,7 @@ import (
 //go:embed zoneinfo.zip.gz
 var zoneZip []byte
 
-// zoneFiles maps names to the files of zoneZip, from the first zone on that is not UTC.
+// zoneFiles maps names to the files of zoneZip. The map is made when a zone other than UTC is first needed.
 var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 	files, err := zoneIndex(zoneZip)
 	if err != nil {
