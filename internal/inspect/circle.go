@@ -339,8 +339,8 @@ func (rd *Reader) Limits(ctx context.Context) (map[dag.WorkflowID]int32, error) 
 	}
 }
 
-// EachStanding passes the states of all unfinished runs of a shard to see. It adds the limits of deleted
-// workflows to limits.
+// EachStanding passes the states of all unfinished runs of a shard to the function see. It adds the limits of
+// deleted workflows to the map limits.
 func (rd *Reader) EachStanding(ctx context.Context, s dag.ShardID, limits map[dag.WorkflowID]int32, see func(*store.Standing)) error {
 	for after := (dag.RunID{}); ; {
 		page, err := rd.store.Standing(ctx, s, after, pageRows)

@@ -159,7 +159,7 @@ func (x *explaining) crewNames(ctx context.Context, all []*admission.Crew) (stri
 	return strings.Join(names, ", "), nil
 }
 
-// crewsOf reads the shares for which the function of returns true, ordered by run.
+// crewsOf reads the shares for which a function returns true, ordered by run.
 func (rd *Reader) crewsOf(ctx context.Context, of func(*dag.Share) bool) ([]admission.Crew, error) {
 	var found []admission.Crew
 	for after := (dag.RunID{}); ; {

@@ -102,7 +102,7 @@ type StoredClaim struct {
 	Family  string    `json:"family,omitempty"` // the run whose locks this run uses
 }
 
-// StoredShare is the slots that the tasks of a run have in one queue, and their requests.
+// StoredShare describes the slots that the tasks of a run have in one queue, and their requests.
 type StoredShare struct {
 	Queue string    `json:"queue"`
 	Key   string    `json:"key,omitempty"`
