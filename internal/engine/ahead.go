@@ -215,8 +215,8 @@ func (w *writer) arrive(f *flight) {
 	}
 }
 
-// fold undoes a transaction whose flight failed, together with the transactions made after it. None of the
-// latter was sent.
+// fold undoes a transaction whose flight failed, together with the transactions made after it. None of these
+// later transactions was sent.
 func (w *writer) fold(f *flight) {
 	if s := w.e.can.Stager; s != nil { // later transactions are made again, and may get the same number
 		s.Unstage()

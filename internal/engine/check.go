@@ -119,7 +119,8 @@ func holds(r *dag.Run, h *Held) bool {
 	return held && by == h.Handler && token == h.Token
 }
 
-// fault describes the fault of a run that was just loaded. before is the run as it was in memory.
+// fault describes the fault of a run that was just loaded. The parameter before is the run as it was in
+// memory.
 func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why string) {
 	for i := range s.Lost {
 		if holds(r, &s.Lost[i]) {

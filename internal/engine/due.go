@@ -41,7 +41,7 @@ type due struct {
 	watermark dag.Micros
 }
 
-// sooner lowers the next instant to that of a changed trigger, if the latter is earlier.
+// sooner lowers the next instant to that of a changed trigger, if the trigger's instant is earlier.
 func (d *due) sooner(next dag.Micros) {
 	if next != 0 && (d.changed == 0 || next < d.changed) {
 		d.changed = next

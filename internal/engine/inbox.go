@@ -264,7 +264,7 @@ func (q *fifo) push(it item) {
 	q.items = append(q.items, it)
 }
 
-// move moves up to most items from the front to the end of a list.
+// move moves items, up to the number most, from the front of the queue to the end of a list.
 func (q *fifo) move(to []item, most int) []item {
 	n := min(most, q.len())
 	if n <= 0 {

@@ -23,7 +23,7 @@ type lateness struct {
 	heap    moments
 	pruneAt int
 	// late holds, by rule, the unfinished runs that have passed the rule's deadline. starting has, by run,
-	// those rules of late whose deadline is for the start of the run.
+	// those of these rules whose deadline is for the start of the run.
 	late     map[ruleOf]map[string]bool
 	starting map[dag.RunID][]ruleOf
 	// ahead holds, for each run that has not started, the rules whose deadline counts from the start of the
@@ -100,7 +100,7 @@ func (a *alerts) expect(r *dag.Run) {
 }
 
 // expectOf does the same as expect, for given rules. If rules is nil, it finds the rules of the workflow. If
-// only is given, it applies only these rules.
+// the parameter only is given, it applies only these rules.
 func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error {
 	if rules == nil {
 		c, err := a.current(r.Workflow)

@@ -21,9 +21,9 @@ const (
 	ownPauseMax = 2 * time.Second
 )
 
-// taken holds the shards as they were when a try to take them again first succeeded. The results of later
-// tries are not used: an earlier try may have written (a quarantine), and its write could be mistaken for the
-// transaction in doubt.
+// taken holds the shards as they were after the first successful try to take them again. The results of later
+// tries are not used. An earlier try may have written something, such as a quarantine, which could then be
+// mistaken for the transaction in doubt.
 type taken struct {
 	shards []store.Acquired
 	tries  int64 // the number of tries; any of them but the last may have committed a write

@@ -37,8 +37,8 @@ type Planner interface {
 	Pauses(t *store.Trigger) ([]PlannedPause, error)
 	WithPauses(t *store.Trigger, pauses []PlannedPause) ([]byte, error)
 	// Offered returns the reason why workflows of a namespace may not react to the ends of a workflow's runs,
-	// by a version of that workflow, or "" if they may. It returns errkind.ErrUnavailable if the definition
-	// cannot be read now.
+	// or "" if they may. The given version of the workflow decides. It returns errkind.ErrUnavailable if the
+	// definition cannot be read now.
 	Offered(ctx context.Context, w dag.WorkflowID, version int32, namespace string) (refusal string, err error)
 	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
 	// backfill, of which only Priority and Params are used.

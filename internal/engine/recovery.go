@@ -260,8 +260,8 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// turn returns a part of a list. most is the approximate length of the part. If the list is longer, it
-// returns another part each minute.
+// turn returns a part of a list. The parameter most is the approximate length of the part. If the list is
+// longer, it returns another part each minute.
 func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
 	if len(list) <= most || most == 0 {
 		return list[:min(len(list), most)]

@@ -24,8 +24,8 @@ import (
 // the time between the last check of an attempt and its start.
 const rulesSlack = 250 * time.Millisecond
 
-// rulesMax returns the age of the oldest reading of rules by which an attempt begins. each is the time
-// between two readings.
+// rulesMax returns the age of the oldest reading of rules by which an attempt begins. The parameter each is
+// the time between two readings.
 func rulesMax(each time.Duration) time.Duration { return each + each/2 }
 
 // A Reading is a reading of the rules of namespaces. The zero Reading is never old.
@@ -116,8 +116,8 @@ func (b *quotaBook) recent(ctx context.Context, st store.Store) (*quotaSet, erro
 }
 
 // narrows reports whether a change must wait until other nodes know it. This is the case if the change
-// forbids something that tasks could do before. It is also the case if the previous change was less than span
-// ago: other nodes may not know that one yet, and this call may repeat it after a lost answer.
+// forbids something that tasks could do before. It is also the case if the previous change was less than the
+// time span ago: other nodes may not know that one yet, and this call may repeat it after a lost answer.
 func narrows(was, is *store.Namespace, span time.Duration) bool {
 	switch {
 	case dag.Stricter(was.Isolation, is.Isolation) != was.Isolation,

@@ -41,7 +41,7 @@ type Submission struct {
 type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made the run
-	// View shows the run after the transaction that made it. It is nil if the caller did not ask for it, or
+	// View shows the run after the transaction that made it. View is nil if the caller did not ask for it, or
 	// if the store must be read to show the run.
 	View *inspect.RunView `json:"-"`
 }

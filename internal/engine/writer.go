@@ -389,7 +389,7 @@ func (w *writer) flush() {
 		n, inserts, updates, runs, rows := len(c.Events), len(c.AttemptInserts), len(c.AttemptUpdates), len(c.RunUpdates), c.Rows()
 		began := len(c.RunInserts)
 		r.Flush(c, w.tx.now.Wall)
-		// the run had ended before, and only an errand of it has ended now
+		// the run had ended before, and only an errand of the run has ended now
 		late := len(c.RunInserts)+len(c.RunUpdates) == began+runs && !r.Unfinished()
 		if !late {
 			w.tx.draft.flushed(r, c, inserts, updates, runs)
