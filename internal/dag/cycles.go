@@ -1,8 +1,8 @@
 package dag
 
-// cycles finds the cycles among the tasks that could not be ordered. left has, for each task, the number of
-// its needs that were not ordered. Tasks that all reach each other form a knot, and cycles reports one path
-// for each knot. The paths are in the order of the first task of each knot.
+// cycles finds the cycles among the tasks that could not be ordered. The parameter left has, for each task,
+// the number of its needs that were not ordered. Tasks that all reach each other form a knot, and cycles
+// reports one path for each knot. The paths are in the order of the first task of each knot.
 func (b *builder) cycles(left []int32) {
 	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
 	for t := range left {

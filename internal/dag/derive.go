@@ -374,8 +374,8 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 	}
 }
 
-// clamp returns the remaining part of a duration. left is the distance of two wall-clock instants; the result
-// is at least 0 and at most length.
+// clamp returns the remaining part of a duration. The parameter left is the distance of two wall-clock
+// instants. The result is at least 0 and at most length.
 func clamp(left Micros, length time.Duration) time.Duration {
 	return min(max(micros(left), 0), length)
 }

@@ -13,9 +13,9 @@ const (
 	lostPolicies
 )
 
-// afterLosses is the pause before a task is assigned again that has lost its handler more than once. A task
-// that crashes its workers takes all other tasks on these workers with it. The pauses separate the crashes,
-// so that the other tasks end before the crashing task has reached its last loss.
+// afterLosses is the pause before the next assignment of a task that has lost its handler more than once. A
+// task that crashes its workers takes all other tasks on these workers with it. The pauses separate the
+// crashes, so that the other tasks end before the crashing task has reached its last loss.
 var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
 
 // afterLoss applies on_lost to a task that lost its handler, unless it was lost too often. If the handler is

@@ -14,7 +14,8 @@ func OwnName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// CutName splits a stored name into its namespace, which is "" for a shared object, and the name in it.
+// CutName splits a stored name into its namespace, which is "" for a shared object, and its name in that
+// namespace.
 func CutName(stored string) (namespace, name string) {
 	namespace, name, own := strings.Cut(stored, "/")
 	if !own {

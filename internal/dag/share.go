@@ -173,7 +173,7 @@ func (r *Run) PutShare(given *Share) bool {
 // the slots of its held attempts. So no run waits for slots of a run that is waiting itself.
 //
 // Balance returns the shares to send to the admission owner. If the run has ended, they return all of its
-// slots, and over is true.
+// slots, and the result over is true.
 func (r *Run) Balance(now Micros) (told []Share, over bool) {
 	if len(r.shares) == 0 {
 		return nil, false

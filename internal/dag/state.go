@@ -214,7 +214,8 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	}
 }
 
-// count changes the numbers of tasks in the states that matter for a suspended run. by is 1 or -1.
+// count changes the numbers of tasks in the states that matter for a suspended run. The parameter by is 1 or
+// -1.
 func (r *Run) count(t TaskID, s TaskState, by int32) {
 	switch s {
 	case RetryWait:
