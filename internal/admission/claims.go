@@ -316,8 +316,8 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 	}
 }
 
-// wakeAt records a time at which a run or task can be admitted without an event. If at is 0, wakeAt records
-// nothing.
+// wakeAt records a time at which a run or task can be admitted without an event. If the given time is 0,
+// wakeAt records nothing.
 func (s *State) wakeAt(at dag.Micros) {
 	if at != 0 && (s.wake == 0 || at < s.wake) {
 		s.wake = at

@@ -49,8 +49,8 @@ func each(period dag.Micros) string {
 	return "an hour"
 }
 
-// WhyHeld explains why a queue gives the tasks of a run no further slots now. has is the number of slots in
-// use.
+// WhyHeld explains why a queue gives the tasks of a run no further slots now. The parameter has is the number
+// of slots in use.
 func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unblocks string, expected dag.Micros) {
 	switch state := QueueState(q, now); {
 	case state != store.QueueActive:
