@@ -48,7 +48,7 @@ type worker struct {
 	settled  ring
 	names    register // the names of attempts that the worker has or had
 	uploads  map[key]*upload
-	inputs   map[key][]artifact.Input // inputs of attempts for which they were requested
+	inputs   map[key][]artifact.Input // the inputs of those attempts whose inputs were requested
 	deposits bool                     // the worker sends artifacts
 	fetches  bool                     // the worker fetches inputs
 	proven   bool                     // the worker registered with a certificate

@@ -202,8 +202,8 @@ func (h *Home) errands(w *worker, beside bool) (jobs []*workerv1.Job) {
 }
 
 // arrived records which attempts the worker has, according to its poll. Attempts of earlier answers that are
-// missing in the poll are sent again. Attempts in answers to reports are sent again only if again is set,
-// because they may still be on their way.
+// missing in the poll are sent again. Attempts in answers to reports are sent again only if the parameter
+// again is set, because they may still be on their way.
 func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	for k, o := range w.out {
 		if _, ok := has[k]; ok {

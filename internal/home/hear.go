@@ -141,8 +141,8 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	return takes && !gone
 }
 
-// listen passes reports of a worker to this node's engine. For each report the engine calls heard and then
-// over, while h.mu is held. Afterwards the engine returns the slots that it does not need.
+// listen passes reports of a worker to this node's engine. For each report the engine calls the functions
+// heard and then over, while h.mu is held. Afterwards the engine returns the slots that it does not need.
 func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
 	h.mu.Lock()
 	h.purse.expect(id, len(reports))

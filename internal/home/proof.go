@@ -23,7 +23,8 @@ type Proof struct {
 type Proofs struct {
 	// Of returns the proof of a call. ok is false if the caller has shown a token instead.
 	Of func(ctx context.Context) (is Proof, ok bool)
-	// Needed reports whether a worker has a certificate. If it has, a token is not enough to call for it.
+	// Needed reports whether a worker has a certificate. If it has one, a caller that has only a token may
+	// not call for this worker.
 	Needed func(ctx context.Context, worker string) (bool, error)
 }
 

@@ -60,7 +60,7 @@ func newRoster[T any](exact bool, seatOf func(T) *seat[T], before func(a, b T) b
 	return roster[T]{seat: seatOf, before: before, exact: exact, classes: map[string]*class[T]{}, named: map[string][]T{}, sites: map[dag.Place]*site[T]{}}
 }
 
-// classKey returns a key that is equal for equal traits. It ignores Room and the used part of it.
+// classKey returns a key that is equal for equal traits. It ignores Room and the used part of Room.
 func classKey(t *dag.Traits, of string, n dag.Need) string {
 	var b strings.Builder
 	part := func(kind byte, text string) {

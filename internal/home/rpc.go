@@ -294,7 +294,7 @@ func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*wor
 }
 
 // countLogs corrects the length of a log in reports of a worker. If the worker states less than the bytes
-// that have arrived, the latter number is used.
+// that have arrived, the number of arrived bytes is used.
 func (h *Home) countLogs(w *worker, words []spoken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -128,7 +128,7 @@ func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	h.offer(w)
 }
 
-// lend grants an owner a slot that was booked for it. The owner gets a message about it soon.
+// lend grants an owner a slot that was booked for it. The owner soon gets a message about the slot.
 func (h *Home) lend(w *worker, owner dag.HandlerID, n dag.Need) {
 	w.account(owner, n).granted++
 	h.owed[w] = struct{}{}
