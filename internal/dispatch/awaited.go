@@ -306,7 +306,7 @@ func (w *Awaited) call(ctx context.Context, due []dag.AttemptKey) error {
 }
 
 // sweep removes the tasks that no longer wait on this node, unless the engine has checked them since the last
-// sweep. before are the numbers of checks at the last sweep.
+// sweep. The parameter before holds the numbers of checks at the last sweep.
 func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[dag.AttemptKey]int {
 	now := map[dag.AttemptKey]int{}
 	w.mu.Lock()

@@ -94,8 +94,8 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 	return engine.Prepared{Later: min(max(waited/lookShareOfWait, lookSoon), lookLate), Why: why}, nil
 }
 
-// inSpan lists the runs of a workflow with an instant in a span, the newest first. A run is never made before
-// its instant.
+// inSpan lists the runs of a workflow whose instants are in a span, the newest first. A run is never made
+// before its instant.
 func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Micros) ([]dag.RunRow, error) {
 	var found []dag.RunRow
 	q := store.RunQuery{Workflow: id, Since: from, Limit: 1000}

@@ -303,7 +303,7 @@ func (x *Executor) logEnd(h *handed, res *dag.Result) {
 	x.log.Log(context.Background(), level, "an attempt has ended", attrs...)
 }
 
-// forget removes an attempt. told says that the attempt is being reported.
+// forget removes an attempt. The parameter told says that the attempt is being reported.
 func (x *Executor) forget(h *handed, told bool) {
 	x.mu.Lock()
 	delete(x.live, h.id())

@@ -222,7 +222,8 @@ func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve fun
 	}
 }
 
-// note records why an attempt is not started yet. nil means that the attempt is started, or will never be.
+// note records why an attempt is not started yet. nil means that the attempt has started, or will never
+// start.
 func (r *Resolver) note(a *engine.Assignment, why error) {
 	id := engine.AttemptID{Run: a.Run, Task: a.Task, Token: a.Token}
 	r.mu.Lock()
