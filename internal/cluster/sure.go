@@ -45,8 +45,8 @@ func (n *Node) Blind() bool {
 // unheard reports whether the store does not accept renewals of this node. The caller must hold n.mu.
 func (n *Node) unheard(now time.Time) bool { return now.Sub(n.beaten) > n.cfg.Beat+n.watch.gap }
 
-// decides calls do, which deposes other members. While the outcome of do is unknown, this node must not
-// report itself as blind.
+// decides calls the function do, which deposes other members. While the outcome of do is unknown, this node
+// must not report itself as blind.
 func (n *Node) decides(do func() (bool, error)) (bool, error) {
 	n.mu.Lock()
 	before := n.deciding

@@ -82,8 +82,8 @@ func openTun(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Do calls do on a thread in the machine's network namespace. The sockets that do opens, and the processes
-// that it starts, belong to the machine.
+// Do calls the function do on a thread in the machine's network namespace. The sockets that do opens, and the
+// processes that it starts, belong to the machine.
 func (m *Machine) Do(do func() error) error {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
