@@ -42,8 +42,8 @@ type flights struct {
 	closed bool // no further transaction may be written ahead
 }
 
-// stage adds a batch that will be committed after all others. was is the flight of an earlier form of the
-// same batch, or nil.
+// stage adds a batch that will be committed after all others. The result was is the flight of an earlier form
+// of the same batch, or nil.
 func (s *flights) stage(b *store.Batch) (f, was *flight) {
 	// twice commitMax, because the transaction before may take as long
 	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax)
@@ -62,8 +62,8 @@ func (s *flights) stage(b *store.Batch) (f, was *flight) {
 	return f, was
 }
 
-// take returns the flight of a batch that is being committed, or nil. Batches that were staged before it and
-// are not committed yet never will be, so take does not wait for them.
+// take returns the flight of a batch that is being committed, or nil. take does not wait for batches that
+// were staged earlier and are not committed yet, because they will never be committed.
 func (s *flights) take(b *store.Batch) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
