@@ -185,8 +185,8 @@ func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64
 	return end{}, nil
 }
 
-// newest calls see for rows of runs in falling order of their numbers, until see returns false. The numbers
-// are less than the parameter below, and not less than floor.
+// newest calls the function see for rows of runs in falling order of their numbers, until see returns false.
+// The numbers are less than the parameter below, and not less than floor.
 func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*sqlite.Stmt) (bool, error)) (end, error) {
 	enough := false
 	row := func(s *sqlite.Stmt) error {
