@@ -408,7 +408,7 @@ func (h *Handed) Knows(id store.LogID) bool {
 // Failed handles a batch that may not have been written.
 func (h *Handed) Failed(b *store.Batch) {
 	h.mu.Lock()
-	staged := len(h.staged) > 0 // whether batches were staged on top of it
+	staged := len(h.staged) > 0 // whether batches were staged on top of the failed batch
 	h.mu.Unlock()
 	if staged || len(b.AttemptInserts)+len(b.AttemptUpdates) > 0 {
 		h.Forget()

@@ -121,8 +121,8 @@ func (p *runHands) bytes() []byte {
 	return append(b, p.hands...)
 }
 
-// packHand appends an assignment to the packed assignments of its run. last is the previous assignment, and
-// becomes this one.
+// packHand appends an assignment to the packed assignments of its run. The parameter last is the previous
+// assignment, and becomes this one.
 func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 	for i, v := range is {
 		b = binary.AppendVarint(b, v-last[i])

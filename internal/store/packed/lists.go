@@ -51,8 +51,8 @@ func AppendLine(b []byte, runs iter.Seq[int64]) []byte {
 	return append(b, ']')
 }
 
-// UnpackLine returns the numbers of the runs in a row of a line. first is the number of the first run. It
-// returns ErrCorrupt if the text is not such a list.
+// UnpackLine returns the numbers of the runs in a row of a line. The parameter first is the number of the
+// first run. It returns ErrCorrupt if the text is not such a list.
 func UnpackLine(first int64, text string) ([]int64, error) {
 	list, opens := strings.CutPrefix(text, "[")
 	list, ends := strings.CutSuffix(list, "]")
