@@ -141,7 +141,8 @@ func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
 	b.same(got, want, "attempts")
 }
 
-// handsEnd assigns attempts, calls between, and ends the attempts. The store may lose its memory in between.
+// handsEnd assigns attempts, calls the function between, and ends the attempts. The store may lose its memory
+// in between.
 func handsEnd(b *bed, waited bool, between func()) {
 	r, open := b.handedOver(waited)
 	between()

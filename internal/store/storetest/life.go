@@ -45,7 +45,7 @@ func contextOver(b *bed) {
 }
 
 // contextEnds checks that the answer is true, whenever the caller's context ends. nil means that the batch
-// was written. Any error except ErrUnknown means that it was not. The shard's seq must agree.
+// was written. Any error except ErrUnknown means that the batch was not written. The shard's seq must agree.
 func contextEnds(b *bed) {
 	for n := range 40 {
 		ctx, cancel := context.WithCancel(context.Background())

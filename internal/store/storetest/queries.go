@@ -352,7 +352,7 @@ func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunR
 	}
 }
 
-// pages reads all pages of a query. It calls between after each page.
+// pages reads all pages of a query. It calls the function between after each page.
 func (b *bed) pages(q store.RunQuery, between func()) []dag.RunRow {
 	b.Helper()
 	var got []dag.RunRow
