@@ -308,8 +308,8 @@ func TokensOf(all []Token, namespace string, now dag.Micros) (n int64) {
 	return n
 }
 
-// TokenOver returns a QuotaError if a new token would exceed the quota of one of its namespaces. all are the
-// existing tokens.
+// TokenOver returns a QuotaError if a new token would exceed the quota of one of its namespaces. The
+// parameter all holds the existing tokens.
 func TokenOver(rows []Namespace, all []Token, t *Token, now dag.Micros) error {
 	for i := range rows {
 		n := &rows[i]

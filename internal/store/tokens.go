@@ -42,7 +42,7 @@ type Token struct {
 	// operator with access to the database or to the machine of a node.
 	Maker int64
 	// Parent is the token that made this one. This token has no right that its parent does not have, and ends
-	// with it. It is 0 if a session of a person, or an operator, made it.
+	// with its parent. Parent is 0 if a session of a person, or an operator, made this token.
 	Parent int64
 	// Replaces is the predecessor of this token, or 0 if there is none. Replaced is the time at which this
 	// token got a successor, or 0 if it has none.
@@ -163,7 +163,8 @@ type Tokens interface {
 	// TokenList lists all tokens, ordered by number.
 	TokenList(ctx context.Context) ([]Token, error)
 	// RevokeToken revokes a token and those that must end with it, in one transaction. A revoked token does
-	// not change. If one of them does not exist, it returns ErrNotFound, and nothing changes.
+	// not change. If one of these tokens does not exist, RevokeToken returns ErrNotFound, and nothing
+	// changes.
 	RevokeToken(ctx context.Context, id int64, more ...int64) error
 	// RotateToken adds the successor of a token and sets the end of the old one, in one transaction. It
 	// returns ErrNotFound if there is no such token. It returns ErrFenced if the token, the parent of the
@@ -187,8 +188,8 @@ type Tokens interface {
 	RenewToken(ctx context.Context, id int64, life dag.Micros) (Token, error)
 }
 
-// Enrolled returns the row of a certificate that a node has enrolled, or the reason why there is none. made
-// are the rows with the key of the certificate.
+// Enrolled returns the row of a certificate that a node has enrolled, or the reason why there is none. The
+// parameter made holds the rows with the key of the certificate.
 func Enrolled(made []Token, n *Enrolling, done bool) (Token, error) {
 	switch {
 	case done && len(made) == 1:
