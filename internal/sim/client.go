@@ -239,7 +239,7 @@ func (c *client) ask(w *World, a *asked) {
 			w.after(w.delay(w.swarm.latency), func() { reply(got, err) })
 		}
 	})
-	// A call that got no answer so far fails now.
+	// A call that has no answer after five seconds fails.
 	w.after(5*time.Second, func() { reply(engine.Accepted{}, errkind.ErrUnavailable) })
 }
 

@@ -84,8 +84,8 @@ func newPlan(needs [][]int, shape func(i int, t *dag.TaskSpec, p *plan), end boo
 	return p
 }
 
-// nine returns the example of nine tasks: tasks 1 to 9 are t0 to t8. If also is set, task 2 leads to that
-// task, too.
+// nine returns the example of nine tasks: tasks 1 to 9 are t0 to t8. If the parameter also is set, task 2
+// leads to that task, too.
 func nine(also int) *plan {
 	needs := make([][]int, 9)
 	edges := [][2]int{{1, 4}, {1, 7}, {2, 4}, {2, 5}, {2, 6}, {2, 7}, {4, 7}, {4, 9}, {5, 8}, {6, 8}, {6, 9}}

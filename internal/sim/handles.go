@@ -59,7 +59,7 @@ var handlePlans = sync.OnceValue(func() (all []*plan) {
 func drawHandles(w *World) {
 	if s := &w.swarm; w.stage.Handles {
 		s.triggers, s.limit, s.crash = false, false, max(s.crash, 2)
-		s.poison, s.badRuns = 0, 0 // no run is quarantined, because its handles would be, too
+		s.poison, s.badRuns = 0, 0 // no run is quarantined, because its handles would be quarantined, too
 		s.verbs, s.long, s.fail, s.stray = 2, max(s.long, 30), max(s.fail, 20), max(s.stray, 5)
 	}
 }

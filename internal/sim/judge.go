@@ -68,8 +68,9 @@ func (fs *findings) add(rule, format string, args ...any) {
 	*fs = append(*fs, finding{rule, fmt.Sprintf(format, args...)})
 }
 
-// judgeRun checks one change of a run, from its earlier to its present state. said holds the reports that the
-// holders of attempts have sent. It is a pure function, so that tests can judge hand-made histories.
+// judgeRun checks one change of a run, from its earlier to its present state. The parameter said holds the
+// reports that the holders of attempts have sent. It is a pure function, so that tests can judge hand-made
+// histories.
 func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
 	r := &is.Run
 	if r.Cause == dag.CauseCorrupt {

@@ -26,8 +26,8 @@ type shelf struct {
 	undead  bool             // sessions that have ended are still listed
 	ended   map[string]bool  // sessions that have ended; listed if undead is set
 	old     map[string]int64 // an old list that is shown; nil shows the current one
-	// missing holds, for each process, the members that the registry's answers to it once listed and now
-	// lack, with the time since which they lack them.
+	// missing holds, for each process, the members that the registry listed in an earlier answer to the
+	// process and no longer lists, with the time since which they are missing.
 	missing map[*life]map[string]int64
 	seen    map[*life]map[string]bool
 	// lost holds, for each process, whether a member had been missing for long enough at the process's last

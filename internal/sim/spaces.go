@@ -272,8 +272,8 @@ func (v *witness) spaces() {
 	}
 }
 
-// weighed judges the bytes that an ended run adds to the stock: those of all of its attempts, also of those
-// that ended under an earlier owner.
+// weighed judges the bytes that an ended run adds to the stock: the bytes of all its attempts, including
+// attempts that ended under an earlier owner.
 func (v *witness) weighed(rec *store.RunRecord) {
 	w := v.w
 	if !w.stage.Spaces || !rec.Run.State.Terminal() || rec.Run.Cause == dag.CauseCorrupt {

@@ -229,7 +229,8 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	return w
 }
 
-// play continues until an instant, or until over returns true. It returns whether over was true.
+// play continues until an instant, or until the function over returns true. It reports whether over has
+// returned true.
 func (w *World) play(until int64, over func() bool) bool {
 	look := int64(0)
 	for len(w.Found) == 0 && w.now < until {
