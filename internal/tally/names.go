@@ -12,8 +12,9 @@ import (
 // NamesMax bounds the tasks of a workflow that have a row of their own on one day. Each version may bring new
 // names. The attempts of further tasks are summed in the row store.TallyRest.
 //
-// Invariant: all attempts of a name on a day are in one row. While the day has a row of the name, they are in
-// it. A day whose rows are NamesMax gets no further names, because its rows are only deleted together.
+// Invariant: all attempts of a name on a day are in one row. They are in the row of the name, as long as the
+// day has one. A day whose rows are NamesMax gets no further names, because its rows are only deleted
+// together.
 const NamesMax = 2000
 
 // names are the tasks that have rows, by day.
