@@ -98,7 +98,7 @@ func (f *field) reject(reason, hint string) *Error { return bad(f.name, "", reas
 // sequence wraps.
 type progression struct{ lo, hi, step int }
 
-// each calls do with the values, in order.
+// each calls the function do with the values, in order.
 func (f *field) each(p progression, do func(int)) {
 	size := f.hi - f.lo + 1
 	hi := p.hi

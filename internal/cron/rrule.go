@@ -134,8 +134,9 @@ func (r *recurrence) check(seen map[string]bool) error {
 	return nil
 }
 
-// expand calls do with the days on which occurrences begin. DTSTART counts as the first occurrence of COUNT,
-// even if the rule does not match it. looked counts the examined days, which are bounded.
+// expand calls the function do with the days on which occurrences begin. DTSTART counts as the first
+// occurrence of COUNT, even if the rule does not match it. looked counts the examined days, which are
+// bounded.
 func (r *recurrence) expand(start int, looked *int, do func(int)) error {
 	left := r.count
 	if left == 0 {

@@ -206,7 +206,7 @@ func (w *wall) prevIn(s span, t int64) (int64, bool) {
 	return 0, false
 }
 
-// parts calls do with the pieces in [from, to), restricted to [from, to) and to their spans.
+// parts calls the function do with the pieces in [from, to), restricted to [from, to) and to their spans.
 func (w *wall) parts(from, to int64, do func(piece)) {
 	for t := from; t < to; {
 		s := w.zone.at(t)
