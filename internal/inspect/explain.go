@@ -51,7 +51,7 @@ func on(run dag.RunID, task string, verbs ...string) []Action {
 // args are the values that a sentence names.
 type args = map[string]any
 
-// Explanation holds the state of a run or a task and all reasons for it.
+// Explanation holds the state of a run or a task and all reasons for this state.
 type Explanation struct {
 	ID      string
 	State   string

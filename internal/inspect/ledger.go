@@ -56,8 +56,8 @@ func (l *Ledger) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, er
 	return fs, errkind.FromStore("read the ledger", err)
 }
 
-// FireDays lists the counts of deleted ledger lines of a trigger, the newest days first. If before is 0, it
-// begins with the newest.
+// FireDays lists the counts of deleted ledger lines of a trigger, the newest days first. If the parameter
+// before is 0, it begins with the newest.
 func (l *Ledger) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
 	ds, err := l.store.FireDays(ctx, k, before, limit)
 	return ds, errkind.FromStore("read the counts of a trigger", err)

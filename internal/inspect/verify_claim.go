@@ -69,7 +69,8 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	}
 }
 
-// shareNamed returns the stored name of the queue that tasks of the run name, if the run has a share of it.
+// shareNamed returns the stored name of the queue that tasks of the run name, if the run has a share of that
+// queue.
 func (v *verifier) shareNamed(queue string) string {
 	all := v.rec.Run.Shares
 	if i := slices.IndexFunc(all, func(s dag.Share) bool { return s.Of(queue) }); i >= 0 {
