@@ -28,7 +28,7 @@ type Definition struct {
 
 // definition is a change of a workflow that the writer applies.
 type definition struct {
-	id              dag.WorkflowID // 0 means the workflow of that name, or a new one
+	id              dag.WorkflowID // 0 means the workflow with this namespace and name, or a new one
 	namespace, name string
 	version         *store.Version // a new version
 	current         int32          // version to make current, for a rollback

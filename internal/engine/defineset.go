@@ -52,7 +52,7 @@ func ApplySet(ctx context.Context, e *Engine, all []Definition, states []StateCh
 	if err != nil { // the writer may still use the slice
 		return nil, err
 	}
-	for i := range out { // as in Apply: the first runs need not wait for a compilation
+	for i := range out { // compile now, as Apply does, so that the first runs need not wait for it
 		_, _ = e.graphs.Get(out[i].ID, out[i].Version)
 	}
 	return out, nil
