@@ -175,7 +175,7 @@ func (a *AttemptRow) taskState() TaskState {
 		case CauseHalted:
 			return Stopped
 		}
-		return Failed // because of the limit of losses, on_lost, or if_lost of the run's trigger
+		return Failed // the task failed because of the limit of losses, on_lost, or if_lost of the run's trigger
 	}
 	if a.RetryAt != 0 {
 		return RetryWait

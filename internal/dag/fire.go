@@ -27,7 +27,7 @@ func (f *Fire) Alone() bool {
 // Parent is the call that started a run, and the ancestors of the run.
 type Parent struct {
 	Task TaskID
-	Line []Ancestor // from the first to the parent: never empty
+	Line []Ancestor // the ancestors, from the first one to the parent; never empty
 }
 
 // Ancestor is a run from which a run descends by calls.

@@ -101,7 +101,7 @@ type Graph struct {
 	needs    adjacency
 	deps     adjacency
 	topo     []TaskID // every task after all of its needs
-	policies []Policy // each distinct policy once
+	policies []Policy // the distinct policies of the tasks
 	policy   []uint32 // index in policies of each task's policy
 	conds    map[TaskID]Condition
 	kept     map[TaskID]bool // the tasks whose outputs conditions read
@@ -113,7 +113,7 @@ type Graph struct {
 	calling  bool                // a foreach task has calls as instances
 
 	// The fields below describe the tasks that a run adds (see fan.go). The graph of a version has none.
-	grown []instance // in their order; their numbers follow those of the version's tasks
+	grown []instance // the added tasks; their numbers follow those of the version's tasks
 	fans  map[TaskID]*fan
 }
 

@@ -72,7 +72,7 @@ type Run struct {
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline
 	// The numbers of tasks that wait for a retry, for something outside the run, and for instances.
 	retrying, deferred, fanning int32
-	spreads                     map[TaskID]*spread // by foreach task that has instances
+	spreads                     map[TaskID]*spread // the counts of instances, by foreach task
 	stirred                     []TaskID           // foreach tasks that this step has affected
 	logical                     []TaskID           // ready logical tasks; they begin at the end of the step, unless the run is paused
 
