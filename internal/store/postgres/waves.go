@@ -111,7 +111,7 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 			}
 		}
 	}
-	for _, f := range b.Fences { // after all ends of this batch are recorded
+	for _, f := range b.Fences { // this must come after all ends of the batch are recorded
 		w.of[f.Shard].dissolve(&p, f.Shard)
 	}
 	w.start(&p, b)
