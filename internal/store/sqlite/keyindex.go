@@ -309,7 +309,7 @@ func (d keyTree) list(k *lateKey) error {
 	if err != nil || n == 1 {
 		return err
 	}
-	d.keys.whole = true // also right if the transaction fails
+	d.keys.whole = true // this is right even if the transaction fails
 	return d.stmts.insertKey.row().int(int64(k.Workflow)).text(k.Key).int(k.n).one(d.conn)
 }
 
