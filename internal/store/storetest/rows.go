@@ -438,7 +438,7 @@ func attemptQueries(b *bed) {
 			all = append(all, a)
 		}
 	}
-	for i := range all { // in another order than that of the list
+	for i := range all { // read the elements in another order than that of the list
 		b.put(func(x *store.Batch) { x.AttemptInserts = []dag.AttemptRow{all[(i*5+7)%len(all)]} })
 	}
 	query := func(q store.AttemptQuery, want []dag.AttemptRow) {

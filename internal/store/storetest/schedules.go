@@ -383,7 +383,7 @@ func triggerLists(b *bed) {
 		want = append(want, t)
 	}
 	b.put(func(x *store.Batch) {
-		for i := range want { // in another order than that of the list
+		for i := range want { // read the elements in another order than that of the list
 			x.TriggerInserts = append(x.TriggerInserts, want[(i*7+3)%len(want)])
 		}
 	})

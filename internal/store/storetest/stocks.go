@@ -228,7 +228,7 @@ func tokensWithin(b *bed) {
 	_, err := b.s.PutNamespace(b.ctx, store.Namespace{Name: "shop", Revision: 1, Quotas: store.Quotas{Tokens: 2}})
 	b.ok(err)
 	b.ok(add(1, store.TokenAPI, "shop web"))
-	b.ok(add(2, store.TokenAPI, "*")) // not limited to a namespace
+	b.ok(add(2, store.TokenAPI, "*")) // this token is not limited to a namespace
 	b.ok(add(3, store.TokenInvite, "shop"))
 	refused(add(4, store.TokenAPI, "web shop"))
 	refused(add(4, store.TokenInvite, "shop"))

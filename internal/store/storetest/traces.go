@@ -25,6 +25,6 @@ func traceMarks(b *bed) {
 	b.ok(put(store.TraceMark{Epoch: epoch, Seq: seq - 1, At: 5}))
 	is(store.TraceMark{Seq: seq - 1, At: 5})
 	b.ok(put(store.TraceMark{Epoch: epoch, Seq: seq, At: 7}))
-	b.ok(put(store.TraceMark{Epoch: epoch, Seq: seq, At: 7})) // again, as if the answer was lost
+	b.ok(put(store.TraceMark{Epoch: epoch, Seq: seq, At: 7})) // the call is repeated, as if its answer was lost
 	is(store.TraceMark{Seq: seq, At: 7})
 }
