@@ -166,7 +166,7 @@ func (c *ScheduleChanges) Reset() {
 
 // TriggerQuery selects triggers by namespace, workflow and name. After is a cursor from a TriggerPage.
 type TriggerQuery struct {
-	Workflow dag.WorkflowID // 0 selects those of every workflow that is not deleted
+	Workflow dag.WorkflowID // 0 selects the triggers of every workflow that is not deleted
 	State    string         // "" means any
 	After    TriggerKey
 	Limit    int // at most 1,000

@@ -70,7 +70,7 @@ type Fence struct {
 // nothing. A batch without fences does not come from an owner. It may contain only inserts of submitted runs,
 // messages, requests and audit rows.
 type Batch struct {
-	Fences []Fence // in rising order of shard; Seq is the value after the last commit
+	Fences []Fence // ordered by shard; Seq is the value after the last commit
 	dag.Changes
 	WorkflowInserts []Workflow
 	WorkflowUpdates []Workflow // guarded by Revision, which the update raises by 1
@@ -144,7 +144,7 @@ type Version struct {
 	Digest   []byte // the digest of source and files: applying the same source and files makes no new version
 	User     string
 	Created  dag.Micros
-	Files    []File // only written; Reader and Catalog do not return it, see Files
+	Files    []File // only for writes; the reads leave it empty, see the method Files
 }
 
 // File is a file of a version.

@@ -67,7 +67,7 @@ type TallyStep struct {
 	// Marks are new or changed marks of workflows. If Whole is set, existing ones are deleted first.
 	Marks []TallyMark
 	Whole bool
-	Drop  []dag.WorkflowID // all their rows are deleted before Rows are written
+	Drop  []dag.WorkflowID // workflows whose rows are all deleted before Rows are written
 	Rows  []TallyRow       // inserted, or they replace the row with the same key
 }
 
