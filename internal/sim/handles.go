@@ -95,7 +95,7 @@ func makeRelease(w *World, l *life) func(context.Context) error {
 			return errkind.ErrUnavailable
 		case owner != l:
 			w.spawn(owner, "apply", func() { _ = make(owner) })
-			return errkind.ErrUnavailable // it will exist soon
+			return errkind.ErrUnavailable // the workflow will exist soon
 		}
 		return make(l)
 	}
@@ -122,7 +122,7 @@ func (wk *worker) reaches(at *attempt, a *engine.Assignment) {
 	}
 	found := earlier(w, at)
 	if at.found = found; w.chance(20) {
-		return // no work outside of the process
+		return // this attempt begins no work outside of its process
 	}
 	if at.handle = ""; len(found) > 0 && !w.chance(20) {
 		at.handle = found[w.rng.IntN(len(found))]

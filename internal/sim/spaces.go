@@ -169,7 +169,7 @@ func (wk *worker) obeys(at *attempt, a *engine.Assignment) {
 	later := func() {
 		w.after(askRules, func() {
 			l.do(func() {
-				if at.result.Finished == 0 { // otherwise it was cancelled
+				if at.result.Finished == 0 { // otherwise the attempt was cancelled
 					wk.obeys(at, a)
 				}
 			})

@@ -234,7 +234,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 func (w *World) play(until int64, over func() bool) bool {
 	look := int64(0)
 	for len(w.Found) == 0 && w.now < until {
-		if w.now >= look { // over is costly, so it is not called after every step
+		if w.now >= look { // the function over is costly, so it is not called after every step
 			if over() {
 				return true
 			}
