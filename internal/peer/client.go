@@ -101,7 +101,7 @@ func attemptOf(r *engine.Report) engine.AttemptID {
 func (c *Client) arrived(r *report, taken bool) {
 	id := attemptOf(&r.Report)
 	c.mu.Lock()
-	if taken { // otherwise it stays pending, because the next process of this node must report it again
+	if taken { // otherwise the report stays pending, because the next process of this node must report it again
 		if c.pending[id]--; c.pending[id] == 0 {
 			delete(c.pending, id)
 		}
