@@ -54,7 +54,7 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 	m.Came[source] = d.onePerInterval(slices.Compact(list))
 	p := unchanged(t)
 	p.Data = m.pack()
-	if d.when == nil { // by is a duration, which starts again with each arrival
+	if d.when == nil { // the key by is a duration, which starts again with each arrival
 		p.Next = max(t.Next, d.deadline(t, &m))
 	}
 	return p, nil

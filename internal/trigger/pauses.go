@@ -19,7 +19,7 @@ import (
 // open holds the instants of a schedule without those of its planned pauses.
 type open struct {
 	*declared
-	pauses []engine.PlannedPause // in their order; they do not overlap
+	pauses []engine.PlannedPause // the pauses in their order, without overlaps
 }
 
 // Pauses returns the planned pauses of a trigger in their order, also those that have ended.

@@ -282,7 +282,7 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 	seen, more, err := w.scan(ctx, f)
 	if err != nil {
 		text := "the folder cannot be read: " + err.Error()
-		if text != f.logged { // once for each outage
+		if text != f.logged { // log once for each outage
 			w.cfg.Log.Warn("the folder of a trigger cannot be read; the trigger waits for it", "code", "trigger_folder_unreadable", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
 		}
 		f.logged = text
