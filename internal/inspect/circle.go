@@ -46,7 +46,7 @@ type Waits struct {
 	// same request.
 	before *Waits
 
-	all     []*waiter // in the order of reading
+	all     []*waiter // all waiters, in the order of reading
 	of      map[dag.RunID]*waiter
 	through map[dag.WorkflowID]*queueOf
 	has     map[string][]*waiter // locks
