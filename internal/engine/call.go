@@ -181,7 +181,7 @@ func (c *calls) hearChild(l *childLetter) error {
 		return c.hearReleased(l.Released)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return c.event(&it).err // this is done as for a person's verb, because the run may have to wait for its claim again
+		return c.event(&it).err // as after a verb of a person, the run may have to wait for its claim again
 	case l.Look != nil:
 		if r := c.inMemory()[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
