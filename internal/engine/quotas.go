@@ -83,7 +83,7 @@ type quotaBook struct {
 	now    func() time.Time          // the clock of this machine
 	oldest time.Duration             // the greatest age of a reading that is still used: see rulesMax
 	since  atomic.Pointer[time.Time] // the last change by this process that narrowed rules: see Reading
-	// rereads lets one caller read again while the others that need it wait for the result.
+	// rereads lets one caller read again while the other callers wait for the result.
 	rereads sync.Mutex
 }
 

@@ -48,7 +48,7 @@ func (r Reading) Old(now time.Time) bool {
 	return r.Max > 0 && max(now.Sub(r.At), now.Round(0).Sub(r.At.Round(0))) > r.Max
 }
 
-// Demands returns the settings of a namespace, and the reading that they are from. An attempt may begin by
+// Demands returns the settings of a namespace, and the reading from which they come. An attempt may begin by
 // these settings until the reading is old. If the last reading is old, Demands reads again. An error is one
 // of the store.
 func (n Namespaces) Demands(ctx context.Context, namespace string) (is store.Namespace, from Reading, err error) {

@@ -527,7 +527,7 @@ func (w *writer) drop(n int) {
 	w.kept = w.kept[n:]
 }
 
-// retire drops the runs that have ended from memory: their rows contain everything.
+// retire removes ended runs from memory. Their rows contain everything.
 func (w *writer) retire() {
 	for _, r := range w.tx.touched {
 		if !r.Unfinished() {
