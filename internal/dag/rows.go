@@ -23,7 +23,7 @@ type RunRow struct {
 	Leader     HandlerID
 	LeaderAt   Micros
 	Claim      *Claim // the claim on a queue and locks; nil if the run names none
-	// Shares are the slots in named queues that the tasks of the run have or want. It is nil if the tasks
+	// Shares are the slots in named queues that the tasks of the run have or want. Shares is nil if the tasks
 	// have never needed such a slot.
 	Shares []Share
 	Kept   int64 // the bytes that the run adds to the stock of its namespace, computed at its last end: see Weigh
