@@ -60,5 +60,6 @@ func (n *named[T]) after(namespace, name string, limit int) []T {
 	return slices.Clone(n.rows[i:min(len(n.rows), i+limit)])
 }
 
-// clone returns a copy. Both share the bytes behind rows, which are never changed in place.
+// clone returns a copy. The copy and the original share the bytes behind rows, which are never changed in
+// place.
 func (n *named[T]) clone() named[T] { return named[T]{n.what, n.of, slices.Clone(n.rows)} }
