@@ -153,7 +153,7 @@ type IncidentExpiry struct {
 // Trouble is a channel that does not accept notices.
 type Trouble struct {
 	ChannelKey
-	Pending int64 // the number of notices of which at least one call has failed
+	Pending int64 // the number of notices with at least one failed call
 	Lost    int64 // the number of notices that failed or expired since the requested time
 	Error   string
 }

@@ -178,7 +178,7 @@ type WorkflowRuns struct {
 	Seq      int64
 }
 
-// Namespaces is the part of a store that keeps the settings of namespaces and what they use. Batch.Uses
+// Namespaces is the part of a store that keeps the settings of namespaces and their use of quotas. Batch.Uses
 // changes the use, in the transaction of the runs.
 type Namespaces interface {
 	// PutNamespace adds or replaces the settings of a namespace; the store sets Modified. It returns ErrFenced
