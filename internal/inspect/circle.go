@@ -364,8 +364,8 @@ func (rd *Reader) EachStanding(ctx context.Context, s dag.ShardID, limits map[da
 	}
 }
 
-// Waits reads which run waits for which. If the parameter before is given, it keeps only the waits that
-// before contains.
+// Waits reads which run waits for which. If an earlier reading is given, it keeps only the waits that the
+// earlier reading contains.
 func (rd *Reader) Waits(ctx context.Context, now dag.Micros, before *Waits) (*Waits, error) {
 	limits, err := rd.Limits(ctx)
 	if err != nil {
