@@ -52,7 +52,7 @@ type attempt struct {
 	cancel           func()    // cancels an HTTP request, which has no process
 	result           Result
 	capped           bool        // its memory is limited
-	starved          bool        // failed after the kernel had killed one of its processes because of memory
+	starved          bool        // the attempt failed after the kernel had killed one of its processes because of memory
 	kills            int64       // number of memory kills in the tree before this attempt
 	outside          handleOf    // handle of work outside of the process
 	masks            *mask.Set   // masks of the attempt's secrets; nil if it has none
@@ -62,7 +62,7 @@ type attempt struct {
 	closed           bool        // the box has no network
 	uid              uint32      // user of the namespace; 0 if the attempt has the worker's user
 	gid              uint32      // the only group of that user
-	away             away        // whether the process of a kind cannot reach its system
+	away             away        // state of a kind's process that cannot reach its system
 	second           second      // the process that follows the first one of the attempt
 	failed           error       // why a process of the attempt was not started again
 }
@@ -329,7 +329,7 @@ func (a *attempt) force(cause string) {
 		return
 	}
 	if a.cause == CauseTimeout && a.killAt.IsZero() {
-		return // killed before
+		return // the timeout has already killed the attempt
 	}
 	if a.cause != CauseTimeout {
 		a.cause = cause

@@ -124,7 +124,7 @@ func TestFreshFolder(t *testing.T) {
 		"ln -s /etc/passwd link; mkfifo fifo",
 		"for i in $(seq 200); do : > a-rather-long-name-for-a-file-$i; done",
 	} {
-		r.run(r.sh(mess)) // some of these change their own $SKEIN_OUTPUT
+		r.run(r.sh(mess)) // some of these scripts damage the folder of their own $SKEIN_OUTPUT
 		check := r.sh(`[ -z "$(ls -A)" ] && [ "$(ls -A .. | tr '\n' ' ')" = 'dir tmp ' ] && stat -c '%a %F' . .. && echo x=1 > $SKEIN_OUTPUT`)
 		res := r.run(check)
 		want(t, res, Succeeded, "", "")
@@ -501,7 +501,7 @@ func TestOutputsOfAttempts(t *testing.T) {
 func TestProcScan(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
-	// Without exec, because nothing can be read during an exec.
+	// The script executes no program while it waits, because the environment cannot be read during an exec.
 	job := r.sh("echo up > " + b.path + "; read held < " + newBell(t).path)
 	job.Env = []string{"BIG=" + string(bytes.Repeat([]byte("x"), 100<<10)), "ZZZ=" + b.path}
 	r.Start(job)
@@ -526,7 +526,7 @@ func TestSecretsInOutputs(t *testing.T) {
 	r := newRig(t)
 	long := strings.Repeat("abcdefghij", 9)
 	for _, c := range []struct{ script, cause, says string }{
-		// The error about it would quote 60 characters.
+		// Without the check for secrets, the error about this output would quote 60 characters of it.
 		{`echo "$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
 		{`echo "n=$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
 		{`printf '{"a":"\\u0061%s"}' "${TOKEN#a}" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},

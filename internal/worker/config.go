@@ -73,7 +73,7 @@ func realPath(dir string) (string, error) {
 const (
 	keeperFiles   = "keeper." // prefix of the names of all files of the keeper
 	keeperSocket  = "keeper.sock"
-	keeperLock    = "keeper.lock" // log lines of the keeper while no worker is connected
+	keeperLock    = "keeper.lock" // locked by the keeper; contains its pid
 	keeperJournal = "keeper.journal"
 	keeperLog     = "keeper.log" // the keeper's log lines while no worker is connected
 )

@@ -29,7 +29,8 @@ type containment interface {
 type tree interface {
 	// prepare makes the child of this fork the first process of the tree.
 	prepare(attr *syscall.SysProcAttr)
-	// enter is called by the forking thread before the fork. The thread calls back after the fork.
+	// enter is called by the forking thread before the fork. After the fork, the thread calls the returned
+	// function.
 	enter() (back func() error, err error)
 	// born is called with the first process of the tree, and with the entry of the environment that marks the
 	// attempt.
@@ -161,8 +162,8 @@ func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
 func (t *groupTree) spent() bool { return false }
 func (t *groupTree) close()      {}
 
-// signalIf signals a process. It first pins the pid, and then calls still to check that the pid still belongs
-// to the intended process.
+// signalIf signals a process. It first pins the pid, and then calls the function still, which checks that the
+// pid belongs to the intended process.
 func signalIf(pid int, sig unix.Signal, still func() bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

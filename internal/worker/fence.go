@@ -48,13 +48,14 @@ func Fences() (string, error) {
 // wall holds the settings of one level of isolation of a worker.
 type wall struct {
 	level string
-	shut  []string // the data folder, the paths that the worker's owner protects, and at last etcSkein
-	home  string   // the home folder of the worker's user; "": none
-	uids  *uids    // the users of the tasks; nil: tasks have the worker's user
+	shut  []string // the data folder, the paths that the worker's owner protects, and etcSkein as the last one
+	home  string   // the home folder of the worker's user; "" if there is none
+	uids  *uids    // the users of the tasks; nil if tasks have the worker's user
 	named []string // the users of the machine that jobs may name
-	// broken is the reason why this machine cannot give the level; nil: it can. No task starts then.
+	// broken is the reason why this machine cannot give the level, so that no task starts. It is nil if the
+	// machine can.
 	broken error
-	// boxed: the level is box. closed: boxes have no network.
+	// boxed says that the level is box. closed says that boxes have no network.
 	boxed, closed bool
 }
 
@@ -86,7 +87,7 @@ func (w *Worker) wallIn(said *hello) {
 	w.walls.Store(&all)
 }
 
-// wallOf returns the wall of a job: that of the lowest level of the worker that is as high as the job's. It
+// wallOf returns the wall of a job: that of the worker's lowest level that is not below the job's level. It
 // returns nil if the job is not isolated.
 func (w *Worker) wallOf(job *Job) (*wall, error) {
 	if job.boxed() {
@@ -171,8 +172,8 @@ func (w *wall) private(base []string, tmp string, job *Job, tools []string) []st
 	return append(own, "HOME="+tmp)
 }
 
-// folders returns the paths from the workflow file: those of access, and the working folder unless it is or
-// contains a home folder.
+// folders returns the paths that the workflow file names: those under the key access, and the working folder
+// unless it is or contains a home folder.
 func (w *wall) folders(job *Job) (paths []string) {
 	if job.Dir != "" && !w.wide(job.Dir) {
 		paths = append(paths, job.Dir)
@@ -253,8 +254,9 @@ func (w *wall) spec(s *slot, job *Job, cmd *command, tools []string) (fence.Spec
 		return fence.Within(etcSkein, filepath.Clean(path))
 	}
 	if !exists(etcSkein) && !slices.ContainsFunc(spec.Read, above) && !slices.ContainsFunc(spec.Write, above) {
-		// Otherwise each file of /etc would have a rule of its own, and a start would take 27 µs longer. If the
-		// folder is made later, only attempts that have started before can read it.
+		// A folder that does not exist need not be shut. To shut it, each file of /etc would get a rule of its own,
+		// and a start would take 27 µs longer. If the folder is created later, only attempts that started before can
+		// read it.
 		spec.Shut = spec.Shut[:len(spec.Shut)-1]
 	}
 	return spec, nil

@@ -76,12 +76,12 @@ func (r *rig) firstLine(key Key) string {
 	}
 }
 
-// attack is an action that a task tries. The levels from which on it is refused are named in a table; ""
-// means that no level refuses it.
+// attack is an action that a task tries. refused is the lowest level that refuses the action; "" means that
+// no level refuses it.
 type attack struct{ name, refused, script string }
 
-// attacksOn returns what tasks try, and from which level on it is refused. me is the process of the keeper,
-// key a protected file, and home the home folder of the worker's user.
+// attacksOn returns the actions that tasks try, each with the lowest level that refuses it. me is the process
+// of the keeper, key a protected file, and home the home folder of the worker's user.
 func attacksOn(me, key, home string) []attack {
 	return []attack{
 		{"read the environment of the keeper", IsolationFence, "cat /proc/" + me + "/environ | grep -q ."},
@@ -263,7 +263,7 @@ func TestAccess(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		job          Job
-		message      string // of a failure; "": success expected
+		message      string // expected in the message of the failure; "" if success is expected
 	}{
 		{"its working folder", "ls >list && mkdir sub && echo x >sub/y && rm -r sub list", Job{Dir: other}, ""},
 		{"a file in a working folder that holds a protected one", "cat data", Job{Dir: dir}, ""},
@@ -310,8 +310,8 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// TestFencesKept checks that a slot keeps a fence for the same files only. The protected paths of a worker
-// change with a restart of its node, and its slots stay.
+// TestFencesKept checks that a slot reuses a fence only for the same files. The protected paths of a worker
+// may change when its node restarts, and its slots outlive that.
 func TestFencesKept(t *testing.T) {
 	fenced(t)
 	var kept fences
@@ -332,8 +332,8 @@ func TestFencesKept(t *testing.T) {
 	}
 }
 
-// TestEtcSkein holds that no task reads /etc/skein or makes it, and that /etc has one rule on machines without
-// it.
+// TestEtcSkein checks that no task can read or create /etc/skein, and that /etc has a single rule on machines
+// without that folder.
 func TestEtcSkein(t *testing.T) {
 	w := wall{shut: []string{"/data", etcSkein}}
 	link := filepath.Join(t.TempDir(), "link")
@@ -360,7 +360,7 @@ func TestEtcSkein(t *testing.T) {
 	}
 }
 
-// TestDenied holds which paths are found in the words of programs.
+// TestDenied checks which paths are found in the output of programs.
 func TestDenied(t *testing.T) {
 	for output, want := range map[string]string{
 		"sh: 1: cannot create /var/backups/x: Permission denied":                                        "/var/backups/x",

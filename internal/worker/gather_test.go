@@ -2,8 +2,8 @@ package worker
 
 import "testing"
 
-// TestGather checks that ends wait for further ends only while so many attempts run that the free slot is not
-// missed, and while no other news is due.
+// TestGather checks when ends wait for further ends: only while enough attempts run that the freed slots are
+// not missed, and only while no other news is due.
 func TestGather(t *testing.T) {
 	for _, c := range []struct {
 		what    string

@@ -232,8 +232,8 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestSecretAtTheCut checks that no part of a secret is shown if the beginning of an unexpected body, which
-// the log shows, ends within a secret.
+// TestSecretAtTheCut checks that the log shows no part of a secret. It shows only the beginning of an
+// unexpected body, and here the cut is in the middle of a secret.
 func TestSecretAtTheCut(t *testing.T) {
 	const token = "0123456789abcdefghij"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

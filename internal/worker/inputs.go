@@ -54,8 +54,8 @@ func artifactsOf(k *Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// sweepIncoming removes the files that an earlier process fetched. It keeps those of the attempts that are
-// still here.
+// sweepIncoming removes the files that an earlier process fetched. It keeps those of the attempts that the
+// keeper still holds.
 func (l *Link) sweepIncoming(here []Held) {
 	runs := map[string]bool{}
 	for i := range here {

@@ -69,8 +69,8 @@ type Job struct {
 	// IsolationDefault is the level of the attempt on a worker with Config.IsolationAuto, one of Levels. ""
 	// means IsolationNone.
 	IsolationDefault string
-	// User is the user of the machine as which the processes run, one of Config.Users, at the level user and
-	// above. "" means that the worker chooses a user for the namespace.
+	// User names the user of the machine that the processes run as, at the level user and above. It is one of
+	// Config.Users. "" means that the worker chooses a user for the namespace.
 	User string
 
 	Env []string // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
@@ -78,7 +78,7 @@ type Job struct {
 	Dir string
 	// Origin is the folder of the workflow file, which an isolated attempt may read, or "".
 	Origin string
-	Files  FileSource // nil = none
+	Files  FileSource // nil if there are none
 
 	Timeout       time.Duration // longest time from the start; 0 means no limit
 	KillGrace     time.Duration // time between TERM and KILL; 0 means 10 s

@@ -119,7 +119,7 @@ func encodeEntry(to []byte, e *entry) ([]byte, error) {
 	return append(to, text...), nil
 }
 
-// learn applies a record of n bytes to the memory.
+// learn applies a record of n bytes to the state in memory.
 func (j *journal) learn(e *entry, n int) {
 	switch {
 	case e.Tag != nil:
@@ -135,7 +135,8 @@ func (j *journal) learn(e *entry, n int) {
 	}
 }
 
-// add applies a record to the memory and writes it. If it returns an error, only the memory has the record.
+// add applies a record to the state in memory and writes it. If it returns an error, the record is in memory
+// only.
 func (j *journal) add(e *entry) error {
 	record, err := encodeEntry(nil, e)
 	if err != nil {

@@ -52,8 +52,8 @@ type keeper struct {
 	w     *Worker
 	over  chan struct{} // closed when the keeper ends
 	once  sync.Once
-	// holds identifies the lock file of the data folder. The process that started the keeper shows it before
-	// the keeper accepts any connection.
+	// holds identifies the lock file of the data folder. The process that started the keeper shows that file
+	// before the keeper accepts any connection.
 	holds    deed
 	greeters greeters
 
@@ -66,7 +66,7 @@ type keeper struct {
 	running map[ID]*Held
 	begun   begun    // Invariant: an attempt in begun is not started again
 	parked  []parcel // jobs that wait for a renewal before they start
-	conn    *stream  // the worker's connection; nil: none
+	conn    *stream  // the worker's connection; nil if there is none
 	met     bool     // a worker has connected before
 	behind  bool     // an end could not be written into the journal
 	out     news     // messages to be sent
@@ -82,7 +82,7 @@ func KeeperMain(args []string) int {
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTTOU)
 	debug.SetGCPercent(keeperGC)
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // for the same reason as in main
+		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // see main in cmd/skein
 	}
 	set := flag.NewFlagSet("keeper", flag.ContinueOnError)
 	lease := set.Duration("lease", LeaseDefault, "how long attempts outlive the last renewal")
@@ -174,7 +174,7 @@ type lockHolder struct {
 	PID int `json:"pid"`
 }
 
-// errAbandoned: the process that started this keeper has ended, or no longer wants this keeper.
+// errAbandoned says that the process that started this keeper has ended, or no longer wants this keeper.
 var errAbandoned = errors.New("the worker that started this keeper has gone; the keeper ends, because it holds nothing yet")
 
 // abandoned reports whether the other side of the inherited connection is closed.
@@ -448,7 +448,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	return true
 }
 
-// unpark drops the waiting jobs that which selects, and reports them with the cause.
+// unpark drops the waiting jobs for which the function which returns true, and reports them with the cause.
 func (k *keeper) unpark(which func(ID) bool, cause string) {
 	k.parked = slices.DeleteFunc(k.parked, func(p parcel) bool {
 		gone := which(p.Job.Key.ID())

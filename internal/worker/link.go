@@ -314,7 +314,7 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.live[st.key.ID()] != st: // relative to this process, not to the keeper
+	case l.live[st.key.ID()] != st: // the job has been settled meanwhile
 		if fetched {
 			l.forget(&st.key)
 		}

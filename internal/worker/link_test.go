@@ -138,7 +138,7 @@ func TestLinkRuns(t *testing.T) {
 	}
 	for range 200 {
 		r := b.result()
-		// More attempts than slots, which the engine never starts.
+		// The test starts more attempts than there are slots, which the engine never does.
 		if r.State == Failed && r.Cause == CauseFull {
 			continue
 		}
@@ -163,8 +163,8 @@ func TestLinkRuns(t *testing.T) {
 	}
 }
 
-// TestAdoption lets the worker die. Its attempts must continue. The next worker learns of them and of the
-// ends in between, once. Acknowledged ends must not come again.
+// TestAdoption lets the worker die. Its attempts must continue. The next worker must be told once about the
+// running attempts and about those that have ended meanwhile, and never about acknowledged ends.
 func TestAdoption(t *testing.T) {
 	data := t.TempDir()
 	gate := filepath.Join(data, "gate")
@@ -230,7 +230,8 @@ func TestLeaseEnds(t *testing.T) {
 	if r := b.result(); r.State != Stopped || r.Cause != CauseLease {
 		t.Fatalf("%+v", r)
 	}
-	// A job waits for a lease. A lease from a confirmation long ago must not count.
+	// The jobs wait for a lease. A renewal that comes so late that its lease has already ended must not start
+	// them.
 	b.Start(shell("late", 1, "touch "+data+"/late"))
 	b.Start(shell("unwanted", 1, "touch "+data+"/unwanted"))
 	b.Renew(Boot() - lease)
@@ -472,7 +473,7 @@ func TestOtherVersion(t *testing.T) {
 	b.appears(data + "/on")
 	old := b.pid()
 	b.crash()
-	// A worker of another version meets the same keeper, and gets a line that it does not know.
+	// A worker of another version meets the same keeper, and sends a line that the keeper does not know.
 	conn, err := viaFolder(filepath.Join(data, "work"), dial)
 	if err != nil {
 		t.Fatal(err)
@@ -569,8 +570,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestPassEnv checks that attempts that begin later get the variables that were named later, also from the
-// next keeper. A keeper of an earlier version refuses them.
+// TestPassEnv checks that a change of the passed variables applies to attempts that begin after it, also at
+// the next keeper. A Link to a keeper of an earlier version refuses the change.
 func TestPassEnv(t *testing.T) {
 	t.Setenv("ALPHA", "one")
 	b := newBond(t, t.TempDir(), time.Minute)
@@ -612,7 +613,7 @@ func TestPassEnv(t *testing.T) {
 }
 
 // TestSampledTraces checks that if the worker's environment names a collector, tasks and requests carry a
-// sampled trace, one for each run.
+// sampled trace context, and that each run has one trace.
 func TestSampledTraces(t *testing.T) {
 	for _, c := range []struct{ name, flags string }{{"", "00"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "01"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "01"}} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ const recordsMax = 16
 // logIndex writes the index of a log next to it. A log below logindex.From has none. The index may end
 // anywhere before the end of the log, because a reader continues it. So after an error the index just ends.
 type logIndex struct {
-	// While there is no index: start of each of the first blocks in µs.
+	// times holds the start of each of the first blocks in µs. It is used while there is no index.
 	times [logindex.From / logindex.Block]int64
 	x     *logindex.Index
 	file  *os.File

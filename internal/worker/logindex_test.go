@@ -14,7 +14,7 @@ import (
 )
 
 // TestLogIndex checks that a log of a certain size or more has an index next to it, with the lines, the
-// levels and the times of all its blocks. So does a log that was cut in the middle.
+// levels and the times of all its blocks, also if the log was cut in the middle.
 func TestLogIndex(t *testing.T) {
 	began := time.Now()
 	r := newRig(t, func(c *Config) { c.LogMax = 5 << 20 })

@@ -4,8 +4,9 @@ package worker
 
 import "testing"
 
-// TestNamedUser: a job that names a user of the machine runs as that user, in its group only, and its files
-// belong to it. The keeper refuses a user that the worker does not permit, also if the job names it.
+// TestNamedUser checks that a job that names a user of the machine runs as that user, only in that user's
+// group, and that the files of the job belong to the user. The keeper refuses a user that the worker does not
+// permit, also if the job names it.
 func TestNamedUser(t *testing.T) {
 	for _, level := range Levels[2:] {
 		t.Run(level, func(t *testing.T) {
@@ -30,7 +31,8 @@ func namedUser(t *testing.T, r *rig) {
 	if log := r.log(job.Key); log != "games\n60\ngames:60\ngames:60\n" {
 		t.Errorf("%q", log)
 	}
-	for _, user := range []string{"daemon", "root", "nobody"} { // root is permitted by mistake, the others are not
+	// The settings permit root by mistake, and do not permit the others.
+	for _, user := range []string{"daemon", "root", "nobody"} {
 		want(t, r.run(as(user)), Failed, CauseStart, "")
 	}
 	own := r.sh("id -u")
@@ -50,10 +52,11 @@ func TestOffersUsers(t *testing.T) {
 	}{
 		{user, nil, UIDRange{}, true},
 		{user, []string{"games"}, UIDRange{}, true},
-		{[]string{IsolationFence}, []string{"games"}, UIDRange{}, false}, // tasks have no users
+		// At this level, tasks have no users of their own.
+		{[]string{IsolationFence}, []string{"games"}, UIDRange{}, false},
 		{user, []string{"games", "root"}, UIDRange{}, false},
 		{user, []string{"no-such-user"}, UIDRange{}, false},
-		{user, []string{"games"}, UIDRange{1, 100}, false}, // the ID of a namespace
+		{user, []string{"games"}, UIDRange{1, 100}, false}, // the ID of games is in the range of the namespaces
 	} {
 		if err := OffersUsers(c.levels, c.users, c.given); (err == nil) != c.permitted {
 			t.Errorf("%v at %v, with %s for namespaces: %v", c.users, c.levels, c.given, err)

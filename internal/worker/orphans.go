@@ -32,7 +32,7 @@ func (w *Worker) bury() {
 
 // endedChild returns a child that has ended and was not reaped, or 0.
 func endedChild() int {
-	// siginfo_t of SIGCHLD: three ints, padded to the alignment of a pointer, then the pid.
+	// info is the siginfo_t of a SIGCHLD: three ints, padded to the alignment of a pointer, and then the pid.
 	var info [16]uint64
 	_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info[0])),
 		unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, 0, 0)

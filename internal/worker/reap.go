@@ -210,7 +210,7 @@ func (r *reaper) lives() []string {
 		return nil
 	}
 	var lives []string
-	for _, entry := range entries { // they are sorted
+	for _, entry := range entries { // ReadDir returns them sorted by name
 		life := strings.TrimSuffix(entry.Name(), cgroupSuffix)
 		if strings.HasPrefix(life, keeperFiles) {
 			continue

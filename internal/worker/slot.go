@@ -21,7 +21,7 @@ type slot struct {
 	index   int
 	trees   int // number of trees dropped so far; part of the next tree's name
 	folders int // number of folders dropped so far; part of the next folder's name
-	// Nil if there is none. Invariant: when the end of an attempt is reported, its tree is empty.
+	// tree is nil if there is none. Invariant: when the end of an attempt is reported, its tree is empty.
 	tree   tree
 	folder string    // "" if there is none; otherwise the folder exists and is clean
 	wake   int       // eventfd, written by Stop; -1 if there is none

@@ -58,7 +58,7 @@ func (l *Link) find(ctx context.Context) (*peer, *welcome, error) {
 	return l.spawn(ctx)
 }
 
-// errNobody: no keeper is running.
+// errNobody says that no keeper is running.
 var errNobody = errors.New("no keeper is running")
 
 // call connects to a running keeper. If the keeper has another version or does not answer, call kills it.
@@ -113,7 +113,8 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	return n.Welcome, p.conn.SetDeadline(time.Time{})
 }
 
-// errKilled: a keeper was killed before its first message, by the kernel out of memory or by an operator.
+// errKilled says that a keeper was killed before its first message: by an operator, or by the kernel because
+// the machine had no memory left.
 var errKilled = errors.New("it was killed")
 
 // spawn starts a keeper. If the keeper is killed before its first message, spawn starts another one.

@@ -14,10 +14,10 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// Many programs in a folder of PATH need files in folders next to it, as those of pyenv, nvm or a virtual
-// environment do. A task behind a fence may read these files, too, if the folder is in the PATH of the
-// worker. A folder that only the task names in its own PATH adds nothing, because a task names files by
-// access.
+// Many programs in a folder of PATH need files in folders next to that folder, for example programs of pyenv,
+// nvm or a virtual environment. A task behind a fence may read these files, too, if the folder is in the PATH
+// of the worker. A folder that is only in the task's own PATH adds nothing, because a task names such files
+// under the key access.
 
 // toolset is the result of toolsOf for a PATH and a home folder.
 type toolset struct {
@@ -44,9 +44,9 @@ const (
 )
 
 // toolsOf returns the folders and files that the programs in a PATH need in addition to the folders of PATH
-// and those of systemRead: the installations to which the folders of PATH, the targets of links in them, and
-// the interpreters of scripts in them belong. shut are paths that are not in the result, nor in a folder of
-// it.
+// and those of systemRead: the installations of the folders of PATH, of the targets of links in these
+// folders, and of the interpreters of scripts in them. No path of shut is in the result, or in a folder of
+// the result.
 func toolsOf(search, home string, shut []string) []string {
 	t := tools{home: realPathsOf([]string{home})[0], shut: realPathsOf(shut)}
 	var folders []string
@@ -88,7 +88,8 @@ func (t *tools) wide(folder string) bool {
 	return folder == "/" || folder == "/home" || filepath.Dir(folder) == "/home" || t.home != "" && fence.Within(t.home, folder)
 }
 
-// add adds a path without links, unless tasks may read it anyway or no task may.
+// add adds a path without links. It adds nothing if tasks may read the path anyway, or if no task may read
+// it.
 func (t *tools) add(path string) {
 	covers := func(by string) bool { return fence.Within(path, by) }
 	holds := func(shut string) bool { return fence.Within(shut, path) || fence.Within(path, shut) }
@@ -110,12 +111,13 @@ var programFolders = []string{"bin", "sbin", "libexec", "shims", "condabin"}
 // libraries are the folders of an installation with what its programs load.
 var libraries = []string{"lib", "lib32", "lib64", "libexec"}
 
-// installation adds the installation of which a folder has the programs. It adds nothing if the folder is not
-// that of an installation.
+// installation adds the installation whose programs are in a folder. It adds nothing if the folder belongs to
+// no installation.
 //
-// An installation is the folder above, if it has a folder of libraries or folders of versions. The folder
-// above may also be shared by other things: a folder directly below /, ~/.local, or a folder of a home folder
-// that is neither hidden nor marked as an installation, such as a project. Then only its libraries are added.
+// An installation is the parent folder, if that one contains a folder of libraries or folders of versions.
+// The parent folder may also contain other things: a folder directly below /, ~/.local, or a folder of a home
+// folder that is neither hidden nor marked as an installation, such as a project. Then only the libraries in
+// it are added.
 func (t *tools) installation(programs string) {
 	prefix := filepath.Dir(programs)
 	if !slices.Contains(programFolders, filepath.Base(programs)) || t.wide(prefix) || t.reads(prefix) {
@@ -231,7 +233,7 @@ func (t *tools) file(path string) {
 	case slices.Contains(programFolders, filepath.Base(folder)) && !t.wide(folder):
 		t.add(folder)
 	case hidden && filepath.Dir(folder) != t.home, !t.wide(folder) && !mixed(folder) && (t.home == "" || !fence.Within(folder, t.home)):
-		t.add(folder) // as /opt/google/chrome
+		t.add(folder) // for example /opt/google/chrome
 	default:
 		t.add(path)
 	}

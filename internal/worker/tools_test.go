@@ -21,8 +21,8 @@ func link(t *testing.T, path, to string) {
 	}
 }
 
-// TestTools holds what tasks may read because of programs in PATH: installations, and nothing that only is
-// next to a folder of programs.
+// TestTools checks what tasks may read because of programs in PATH: installations, but not other files that
+// happen to be next to a folder of programs.
 func TestTools(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -86,7 +86,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestMixed holds the folders of which a task may not read all because a link in PATH leads to a program there.
+// TestMixed checks which folders hold more than programs. A task may not read such a folder as a whole just
+// because a link in PATH leads to a program there.
 func TestMixed(t *testing.T) {
 	for folder, want := range map[string]bool{"/opt/google/chrome": false, "/usr/lib/jvm": false, "/opt": true, "/": true, "/var/lib": true,
 		"/srv/data": true, "/mnt/disk": true, "/media/disk": true, "/home/bob/scripts": true, "/root/x": true, "/variable/x": false} {
@@ -96,8 +97,8 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestTaskTools runs programs of an installation behind a fence: the worker has it in its PATH. What only is
-// next to the folder of the programs stays out of reach, and a folder in the PATH of a task adds nothing.
+// TestTaskTools runs programs of an installation behind a fence: the worker has it in its PATH. Other files
+// next to the folder of the programs stay out of reach, and a folder in the PATH of a task adds nothing.
 func TestTaskTools(t *testing.T) {
 	home, top := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
@@ -121,7 +122,7 @@ func TestTaskTools(t *testing.T) {
 	want(t, r.run(job), Failed, CauseExit, top+"/lib/text: add access: {read: ["+top+"/lib/text]}")
 }
 
-// TestAuto holds the level of a worker that leaves it to the database.
+// TestAuto checks the level of the attempts of a worker whose level comes from the database.
 func TestAuto(t *testing.T) {
 	key := put(t, t.TempDir()+"/key", "secret\n")
 	r := newRig(t, fenced(t, key), func(c *Config) {

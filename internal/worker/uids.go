@@ -206,7 +206,7 @@ func mapped(ids UIDRange) error {
 func unowned(etc string, ids UIDRange) error {
 	for _, list := range []struct {
 		name, of string
-		id       int // the field with the first ID; the last field of the sub lists is their number
+		id       int // the field with the first ID; the last field of subuid and subgid is the number of IDs
 	}{{"passwd", "user", 2}, {"group", "group", 2}, {"subuid", "user", 1}, {"subgid", "user", 1}} {
 		text, err := os.ReadFile(filepath.Join(etc, list.name))
 		if err != nil {

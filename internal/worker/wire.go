@@ -147,7 +147,7 @@ type stream struct {
 	out  *bufio.Writer
 }
 
-// newStream makes one side of a connection. It accepts messages of at most most bytes.
+// newStream makes one side of a connection. The parameter most bounds the messages that it accepts, in bytes.
 func newStream(conn *net.UnixConn, most int) *stream {
 	w := &wire{UnixConn: conn}
 	s := &stream{conn: conn, wire: w, in: limited{r: bufio.NewReaderSize(w, 64<<10), most: most}, out: bufio.NewWriterSize(w, 64<<10)}
@@ -192,7 +192,7 @@ func (s *stream) read(into any) error {
 	return s.dec.Decode(into)
 }
 
-// limited bounds the size of a message of the other side to most.
+// limited bounds the size of a message of the other side to most bytes.
 type limited struct {
 	r          *bufio.Reader
 	most, left int
