@@ -73,8 +73,9 @@ type Earlier struct {
 	Orphan bool    `json:"orphan"` // the work could not be released
 }
 
-// Lost returns the lost attempts directly before this one, latest first. Their work may still go on. It stops
-// at an attempt that ended by itself, because work before that one no longer matters, and at an orphan.
+// Lost returns the lost attempts directly before this one, latest first. Their work may still be running. The
+// list stops at an attempt that ended by itself, because work before that one no longer matters, and at an
+// orphan.
 func (e *Env) Lost() (all []*Earlier) {
 	for i := len(e.Earlier) - 1; i >= 0 && e.Earlier[i].End == "lost" && !e.Earlier[i].Orphan; i-- {
 		all = append(all, &e.Earlier[i])

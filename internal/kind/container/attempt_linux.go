@@ -46,8 +46,8 @@ func Engine(of Settings) (string, error) {
 // dockerSocket is the path of Docker's own socket.
 const dockerSocket = "/var/run/docker.sock"
 
-// choose returns the socket of the engine for containers, or "" for podman. It runs no program. Docker is
-// only taken without a setting if this process is root, because then it gains no rights through Docker.
+// choose returns the socket of the engine for containers, or "" for podman. It runs no program. Without a
+// setting, it chooses Docker only if this process is root, because root gains no rights through Docker.
 func choose(of Settings) (socket string, err error) {
 	switch {
 	case of.Engine == EngineNone:
@@ -117,7 +117,7 @@ type container struct {
 	binds  []bind
 	folder string // folder of this container, in the folder of the attempt
 	output string // path in $SKEIN_OUTPUT of the attempt
-	socket string // of the engine; "" for podman
+	socket string // socket of the engine; "" for podman
 	image  image  // only for podman
 }
 
@@ -228,7 +228,7 @@ func (c *container) mayPull(ctx context.Context, registries ...string) int {
 	return kind.Done
 }
 
-// pulled ends the attempt if a pull has failed. said is what the engine has said about it.
+// pulled ends the attempt if a pull has failed. said is the engine's message about it.
 func (c *container) pulled(ctx context.Context, err error, said string) int {
 	switch {
 	case err == nil:

@@ -83,7 +83,7 @@ func askHelper(ctx context.Context, helper, key string) (string, error) {
 
 func authHeader(user, password, server string) (string, error) {
 	of := map[string]string{"username": user, "password": password, "serveraddress": server}
-	if user == "<token>" { // what helpers write for a token of identity
+	if user == "<token>" { // helpers write this name for an identity token
 		of = map[string]string{"identitytoken": password, "serveraddress": server}
 	}
 	raw, err := json.Marshal(of)

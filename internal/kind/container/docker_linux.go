@@ -40,7 +40,7 @@ type docked struct {
 			Entrypoint, Cmd []string
 		}
 	}
-	id string // of the container
+	id string // id of the container
 }
 
 // runDocked executes the attempt with the engine at a socket.
@@ -59,7 +59,7 @@ func (c *container) runDocked(ctx context.Context, socket string) int {
 	if code := c.bring(ctx, d.look, d.pull); code != kind.Done {
 		return code
 	}
-	defer os.RemoveAll(c.folder) // as for podman
+	defer os.RemoveAll(c.folder) // if this process is killed, this folder is removed with that of the attempt
 	if err := c.furnish(); err != nil {
 		return c.fail(kind.Failed, "the container cannot be prepared: %v", err)
 	}
@@ -93,7 +93,7 @@ func (d *docked) look(ctx context.Context, name string) (id string, err error) {
 	return strings.TrimPrefix(d.image.ID, "sha256:"), err
 }
 
-// pull gets the image from its registry. What the engine says about its progress goes to the log.
+// pull gets the image from its registry. The engine's messages about the progress go to the log.
 func (d *docked) pull(ctx context.Context) int {
 	name := d.with.Image
 	registry := registryOf(name)
@@ -145,7 +145,7 @@ func (d *docked) pullOf(ctx context.Context, name string, head http.Header) erro
 	}
 }
 
-// mount is a mount of a container, in the words of the engine.
+// mount is a mount of a container, as Docker's API describes it.
 type mount struct {
 	Type, Source, Target string
 	ReadOnly             bool
@@ -154,7 +154,7 @@ type mount struct {
 
 type bindOptions struct{ NonRecursive bool }
 
-// specification is what the engine makes a container from.
+// specification describes a container that the engine makes.
 type specification struct {
 	Image                      string
 	User                       string `json:",omitempty"`
@@ -178,7 +178,7 @@ type hostConfig struct {
 	Mounts                       []mount
 }
 
-// describe returns the order for the first process of the container, and the container.
+// describe returns the order for the first process of the container, and the specification of the container.
 func (d *docked) describe() (o order, s *specification, err error) {
 	argv, file, code, err := d.with.Run.command()
 	if err == nil && file != "" {
@@ -211,7 +211,7 @@ func (d *docked) describe() (o order, s *specification, err error) {
 	}
 	h.PidsLimit, h.NanoCpus, h.Memory, h.MemorySwap = processesMax, in.CPU*1_000_000, in.Memory, in.Memory // without swap
 	if d.podman {
-		h.Ulimits = ulimits() // as for podman without its service
+		h.Ulimits = ulimits() // the same limits as for podman without its service
 	}
 	h.Mounts = []mount{{Type: "bind", Source: d.Dir, Target: workAt}, {Type: "bind", Source: filepath.Join(d.folder, ownFolder), Target: ownAt}}
 	for to, from := range f.files {
@@ -265,7 +265,7 @@ func (d *docked) end(ctx context.Context, id string) error {
 		switch {
 		case isStatus(err, http.StatusNotFound):
 			return nil
-		case err != nil && !isStatus(err, http.StatusConflict): // a conflict: the engine is removing it
+		case err != nil && !isStatus(err, http.StatusConflict): // a conflict means that the engine is already removing it
 			return err
 		}
 		select {

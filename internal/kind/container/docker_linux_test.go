@@ -117,7 +117,8 @@ func (s *served) containers() (ids []string) {
 	return ids
 }
 
-// TestPodmanService: an engine with Docker's API at a socket runs tasks, and nothing of them is left.
+// TestPodmanService checks that an engine with Docker's API at a socket runs tasks, and that nothing of them
+// is left.
 func TestPodmanService(t *testing.T) {
 	s := podmanServes(t)
 	s.runs()
@@ -126,7 +127,7 @@ func TestPodmanService(t *testing.T) {
 	s.sweeps()
 }
 
-// TestDocker: the same with Docker's own engine.
+// TestDocker checks the same as TestPodmanService with Docker's own engine.
 func TestDocker(t *testing.T) {
 	s := &served{box: &box{t}, socket: filepath.Join(t.TempDir(), "engine.sock"), root: t.TempDir()}
 	s.serve(boxtest.Docker(t, s.socket, s.root))
@@ -239,8 +240,8 @@ func (s *served) killed() {
 	}
 }
 
-// sweeps checks that an attempt removes a container whose attempt was killed before it started it, and no
-// other one.
+// sweeps checks which containers an attempt removes: only those whose own attempt was killed before it
+// started the container.
 func (s *served) sweeps() {
 	self, err := ownerText(os.Getpid())
 	if err != nil {
@@ -254,7 +255,7 @@ func (s *served) sweeps() {
 	of, dead := map[string]string{}, fields[0]+" "+fields[1]+" "+fields[2]+" 1"
 	for run, owner := range map[string]string{"alive": self, "dead": dead, "rebooted": "0 " + strings.Join(fields[1:], " "), "unseen": fields[0] + " 1 " + fields[2] + " 1", "other": dead} {
 		name := containerName(run, "t", "1")
-		if run == "other" { // a container from an image with the labels of an attempt
+		if run == "other" { // a container that has the labels of an attempt only because its image has them
 			name = run
 		}
 		var made struct {
@@ -293,7 +294,8 @@ func (s *served) killedEngine() {
 	s.waitFor("removal of the container", func() bool { return len(s.containers()) == 0 })
 }
 
-// TestUnsuitable: an engine whose containers have other users than the worker is refused with a remedy.
+// TestUnsuitable checks that an engine whose containers have other users than the worker is refused, with a
+// remedy.
 func TestUnsuitable(t *testing.T) {
 	for _, c := range []struct {
 		options string
@@ -307,13 +309,13 @@ func TestUnsuitable(t *testing.T) {
 			t.Errorf("%q as user %d: %v", c.options, c.user, err)
 		}
 	}
-	if err := (&facts{Rootless: true}).suits(1000); err != nil { // as podman says it
+	if err := (&facts{Rootless: true}).suits(1000); err != nil { // podman reports rootless in this field
 		t.Error(err)
 	}
 }
 
-// TestNoEngine: a socket without an engine is named with a remedy, and a task waits for an engine that is
-// away.
+// TestNoEngine checks that the error about a socket without an engine contains a remedy, and that a task
+// waits for an engine that is away.
 func TestNoEngine(t *testing.T) {
 	none := Settings{Engine: SocketPrefix + t.TempDir() + "/none.sock"}
 	if _, err := Engine(none); err == nil || !strings.Contains(err.Error(), "podman.socket") {
@@ -349,8 +351,8 @@ func fake(t *testing.T, answer http.HandlerFunc) *engine {
 	return e
 }
 
-// TestPull: a pull names one image, sends the credentials of docker login, and fails with the engine's
-// reason, which comes after the status 200.
+// TestPull checks that a pull names one image, sends the credentials of docker login, and fails with the
+// engine's reason, which comes after the status 200.
 func TestPull(t *testing.T) {
 	var asked, auth string
 	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
@@ -403,7 +405,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestHostileEngine: an answer that is no answer ends the attempt with a reason.
+// TestHostileEngine checks that an invalid answer ends the attempt with a reason.
 func TestHostileEngine(t *testing.T) {
 	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)

@@ -130,11 +130,11 @@ func (d *engine) call(ctx context.Context, method, path string, body, into any) 
 	return nil
 }
 
-// facts are what an engine says about itself.
+// facts holds what an engine reports about itself.
 type facts struct {
 	OSType          string
 	SecurityOptions []string
-	Rootless        bool // in the words of podman
+	Rootless        bool // reported by podman; Docker reports it in SecurityOptions
 }
 
 // Reasons why a worker cannot use an engine.

@@ -44,7 +44,7 @@ func (c *container) follow(ctx context.Context, first int) (int, error) {
 			}
 		}
 		if exits != "" {
-			// Checked before the file is read, because the monitor writes the file before it ends.
+			// alone is computed before the file is read, because the monitor writes the file before it ends.
 			alone := monitor == 0 || unix.Kill(monitor, 0) != nil || zombie(monitor)
 			if text, err := os.ReadFile(exits); err == nil {
 				return strconv.Atoi(strings.TrimSpace(string(text)))
@@ -80,7 +80,7 @@ func newWatch(pid int, folder string) (w watch, err error) {
 	return w, nil
 }
 
-// add also watches a folder. If that fails, changes in it are noticed after at most lookEvery.
+// add adds a folder to the watch. If that fails, changes in it are noticed after at most lookEvery.
 func (w *watch) add(folder string) {
 	_, _ = unix.InotifyAddWatch(w.notify, folder, unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO)
 }

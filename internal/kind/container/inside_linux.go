@@ -107,7 +107,7 @@ func (o *order) start() (pid int, err error) {
 			return 0, err
 		}
 	}
-	if err := os.Chdir(workAt); err != nil { // it belongs to the user of this process by now
+	if err := os.Chdir(workAt); err != nil { // the attempt has given the folder to the user of this process
 		return 0, err
 	}
 	path, err := exec.LookPath(o.Argv[0])
@@ -166,8 +166,9 @@ type first struct {
 }
 
 // firstProcess returns this program as the first process of a container. If it is linked with libraries of
-// the machine, the container gets these, too, because the image may have other ones or none. folder takes a
-// copy of the program if its file was replaced since it was started, or if other users may not execute it.
+// the machine, the container gets these, too, because the image may have other ones or none. firstProcess
+// copies the program into folder if the program's file was replaced after this process started, or if other
+// users may not execute it.
 func firstProcess(folder string) (f first, err error) {
 	const self = "/proc/self/exe"
 	path, err := os.Readlink(self)
@@ -195,7 +196,7 @@ func firstProcess(folder string) (f first, err error) {
 	for _, from := range libraries {
 		name := filepath.Base(from)
 		f.files[library+"/"+name] = from
-		if strings.HasPrefix(name, "ld-") { // the loader, which takes the folder of the others
+		if strings.HasPrefix(name, "ld-") { // this is the loader, which gets the folder of the other libraries
 			f.argv = []string{library + "/" + name, "--library-path", library}
 		}
 	}

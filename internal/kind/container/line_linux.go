@@ -40,7 +40,7 @@ func (d *docked) listen() (*line, error) {
 		return nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path is valid only here; furnish removes the file
-	if err := os.Chmod(at, 0o666); err != nil {   // for any user of the container; see furnish
+	if err := os.Chmod(at, 0o666); err != nil {   // any user of the container may connect; see furnish
 		return nil, errors.Join(err, l.Close())
 	}
 	return &line{listener: l}, nil

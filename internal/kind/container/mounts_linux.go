@@ -10,8 +10,8 @@ import (
 )
 
 // mounts returns the mounts of the folders of the machine. The kernel makes only a single file system read-
-// only, and not the file systems mounted below it. So each of those becomes a mount of its own, which does
-// not include the file systems below it.
+// only, and not the file systems mounted below it. So each file system mounted below becomes a mount of its
+// own.
 func (c *container) mounts() (own []bind, err error) {
 	for _, b := range c.binds {
 		if b.write {

@@ -120,7 +120,7 @@ func (c *container) registries(ctx context.Context) ([]string, error) {
 		err = json.Unmarshal(text, &has)
 	}
 	if err == nil && len(has.Search) == 0 {
-		has.Search = []string{dockerHub} // podman has a list of short names, most of which are there
+		has.Search = []string{dockerHub} // most images in podman's list of short names are in this registry
 	}
 	return has.Search, err
 }

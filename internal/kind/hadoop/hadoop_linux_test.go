@@ -110,7 +110,7 @@ func TestHadoopAdopts(t *testing.T) {
 }
 
 // TestHadoopReleases checks that an errand ends the jobs of a handle, and succeeds if there are none. While
-// YARN is away, the errand is repeated. So is an attempt, which has submitted nothing in that case.
+// YARN is away, the errand is repeated. An attempt is repeated, too. In that case it has submitted nothing.
 func TestHadoopReleases(t *testing.T) {
 	s, w := world(t)
 	tag := yarn.Tag("r/t", 1)

@@ -99,7 +99,7 @@ func (s *Server) Away(is bool) {
 	s.away = is
 }
 
-// with calls do for the application that a request names. It returns false if there is none.
+// with calls the function do with the application that a request names. It returns false if there is none.
 func (s *Server) with(r *http.Request, do func(j *Job)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ type With struct {
 	Module string   `json:"module,omitempty"`
 	Code   string   `json:"code,omitempty"`
 	Args   []string `json:"args,omitempty"`
-	// A name in PATH, or a path; "" means InterpreterDefault.
+	// Interpreter is a name in PATH, or a path; "" means InterpreterDefault.
 	Interpreter string `json:"interpreter,omitempty"`
 	// Requirements holds lines of a file requirements.txt. RequirementsFile names such a file in the working
 	// folder.

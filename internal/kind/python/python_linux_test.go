@@ -246,7 +246,7 @@ func (m *machine) holds(w With, s store, name string) {
 	_, err = pipe.Read(make([]byte, 3))
 	m.ok(err)
 	later := time.Now().Add(time.Hour)
-	// Evicted are the environment with pip, and the rest of the killed build.
+	// evict removes the environment with pip and the rest of the killed build.
 	if gone, err := s.evict("", 1, later); err != nil || len(gone) == 0 || slices.Contains(gone, name) {
 		m.Errorf("%v, %v", gone, err)
 	}

@@ -264,7 +264,7 @@ func build(ctx context.Context, env *kind.Env, w *With, all []string, is *interp
 	case w.Wheels != "":
 		install = append(install, "--no-index", "--find-links", w.Wheels)
 	case w.Index != "":
-		// Not an argument, because other users of the machine can see arguments.
+		// The URL is a variable and not an argument, because other users of the machine can see arguments.
 		vars = append(vars, "PIP_INDEX_URL="+w.Index)
 	}
 	if err := run(ctx, said, vars, install...); err != nil {
@@ -305,7 +305,7 @@ func run(ctx context.Context, out io.Writer, vars []string, argv ...string) erro
 	return err
 }
 
-// tail forwards what is written to it, and keeps the end.
+// tail forwards the text that is written to it, and keeps the end of the text.
 type tail struct {
 	to   io.Writer
 	kept []byte
@@ -361,7 +361,7 @@ func become(ctx context.Context, env *kind.Env) error {
 		if _, ok := s.mark(p.Env); !ok {
 			return errors.New("the environment was removed after its build: the folder of environments was changed by hand")
 		}
-		// Lets the program inherit the lock.
+		// Without FD_CLOEXEC, the program inherits the lock.
 		if _, err := unix.FcntlInt(lock.Fd(), unix.F_SETFD, 0); err != nil {
 			return err
 		}

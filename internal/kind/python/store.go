@@ -164,9 +164,9 @@ func size(at string) (n int64) {
 // a build to the start of the program that uses it.
 const restAge = 10 * time.Minute
 
-// evict removes the environments that were unused for the longest time, until the rest has at most most
-// bytes. It does not remove keep, nor environments that are in use or were used a short time ago. It returns
-// the names of the removed ones.
+// evict removes the environments that were unused for the longest time, until the rest has no more than most
+// bytes. It does not remove the environment that keep names, nor environments that are in use or were used a
+// short time ago. It returns the names of the removed ones.
 func (s store) evict(keep string, most int64, now time.Time) (gone []string, err error) {
 	entries, err := os.ReadDir(s.folder)
 	if err != nil {

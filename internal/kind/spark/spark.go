@@ -48,7 +48,7 @@ const (
 // With is the input of the kind.
 type With struct {
 	Master string `json:"master"`
-	// "" means ModeClient for a local master, else ModeCluster.
+	// DeployMode "" means ModeClient for a local master, and ModeCluster for any other.
 	DeployMode      string            `json:"deploy_mode,omitempty"`
 	Main            string            `json:"main"` // path of a jar or a Python program
 	Class           string            `json:"class,omitempty"`
@@ -58,7 +58,7 @@ type With struct {
 	PyFiles         []string          `json:"py_files,omitempty"`
 	Files           []string          `json:"files,omitempty"`
 	ResourceManager []string          `json:"resource_manager,omitempty"` // URLs; only for a YARN cluster
-	// URL of the REST interface of a Spark master.
+	// REST is the URL of the REST interface of a Spark master.
 	REST string `json:"rest,omitempty"`
 }
 

@@ -131,7 +131,7 @@ func (c *clickhouse) run(ctx context.Context, s *sqltext.Statement, to *sink) (i
 	}
 	returns := slices.Contains([]string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}, s.Word(0))
 	if !returns {
-		// Makes errors arrive with a status, and the number of rows known.
+		// With this setting, errors arrive with a status, and the number of rows is known.
 		settings.Set("wait_end_of_query", "1")
 	}
 	stop := context.AfterFunc(ctx, func() { c.kill(id) })

@@ -48,8 +48,8 @@ func ends(t *testing.T, s server) {
 	t.Run("release", func(t *testing.T) { released(t, s) })
 }
 
-// released: the process of an attempt is frozen, so the server still executes its statement. A release ends
-// the session that its handle names, and no other one. A second release finds nothing to do.
+// released freezes the process of an attempt, so that the server still executes its statement. A release ends
+// the session that the attempt's handle names, and no other one. A second release finds nothing to do.
 func released(t *testing.T, s server) {
 	for _, name := range []string{"frozen", "spared"} {
 		s.ask("DROP TABLE IF EXISTS " + name)

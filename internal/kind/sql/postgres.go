@@ -68,7 +68,7 @@ func (p *postgres) begin(ctx context.Context) (err error) {
 	if p.tx, err = p.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.TxIsoLevel(p.t.with.Isolation)}); err != nil {
 		return err
 	}
-	// Set it only for this transaction, because a pooler may give the session to other clients.
+	// Set the timeout only for this transaction, because a pooler may give the session to other clients.
 	_, err = p.tx.Exec(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", idleMax.Milliseconds()))
 	return err
 }

@@ -17,7 +17,8 @@ import (
 
 // A statement can outlive the process of its attempt: the server may notice late that the client is gone. So
 // the session of an attempt has a name of its own in the server, and the name is the handle of the attempt.
-// PostgreSQL has it as the name of the application, MySQL and MariaDB as a lock that the session holds.
+// In PostgreSQL, it is the name of the application. In MySQL and MariaDB, it is the name of a lock that the
+// session holds.
 
 // handlePrefix begins the names of sessions.
 const handlePrefix = "skein:"
@@ -49,7 +50,7 @@ func (t *task) named() (stop func() bool) {
 func (Kind) Release(ctx context.Context, env *kind.Env) (code int) {
 	t := &task{env: env, hidden: mask.NewSet(nil)}
 	defer func() {
-		if p := recover(); p != nil { // as in Main
+		if p := recover(); p != nil { // the driver may panic, see Main
 			t.say("the driver of the database panicked: %v", p)
 			code = kind.Failed
 		}

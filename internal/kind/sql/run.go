@@ -108,7 +108,7 @@ func (t *task) run(ctx context.Context) error {
 	return t.repeat(ctx, db, func() error { return t.transaction(ctx, db) })
 }
 
-// repeat calls do again while its transactions conflict with others, at most triesMax times.
+// repeat calls the function do until its transaction no longer conflicts with others, at most triesMax times.
 func (t *task) repeat(ctx context.Context, db database, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()

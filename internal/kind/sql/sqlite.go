@@ -69,7 +69,7 @@ func (f *file) begin(context.Context) error {
 			return errEnds
 		}
 		if !slices.Contains(reads, f.t.all[i].Word(0)) {
-			// Takes the lock now, while this transaction holds nothing that others wait for.
+			// IMMEDIATE takes the lock now, while this transaction holds nothing that others wait for.
 			how = "BEGIN IMMEDIATE"
 		}
 	}

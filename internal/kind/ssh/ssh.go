@@ -180,7 +180,7 @@ func (g *gate) end() error {
 	return err
 }
 
-// tail forwards what is written to it, and keeps the end.
+// tail forwards the text that is written to it, and keeps the end of the text.
 type tail struct {
 	to   io.Writer
 	kept []byte

@@ -235,7 +235,7 @@ func TestRefuses(t *testing.T) {
 		}, kind.Permanent},
 		"another user": {func(to map[string]any, _ *kind.Input) { to["key"] = m.read("host") }, kind.Permanent},
 		"no key":       {func(to map[string]any, _ *kind.Input) { to["key"] = "nothing" }, kind.Permanent},
-		// Allows only public addresses.
+		// Rules without entries allow only public addresses.
 		"egress": {func(_ map[string]any, in *kind.Input) { in.Egress, _ = json.Marshal(egress.Rules{}) }, kind.Permanent},
 		"away":   {func(to map[string]any, _ *kind.Input) { to["port"] = 1; to["known_hosts"] = "[127.0.0.1]:1 x" }, kind.Away},
 	} {

@@ -77,7 +77,7 @@ func (a *Attempt) of(ctx context.Context, tag string) (last *App, err error) {
 	return last, err
 }
 
-// appearsMax bounds how long YARN may not know an application that was submitted.
+// appearsMax bounds the time after which YARN knows a submitted application.
 const appearsMax = 30 * time.Second
 
 // Submitted returns the application that the attempt has submitted, or nil if there is none. If waits is set,

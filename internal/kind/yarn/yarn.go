@@ -188,7 +188,7 @@ func (c *Client) ask(ctx context.Context, method, at string, body []byte, into a
 				Message string `json:"message"`
 			}
 		}
-		_ = json.Unmarshal(text, &said) // if there is no message, the status must do
+		_ = json.Unmarshal(text, &said) // without a message, the error has only the status
 		return &refusedError{resp.StatusCode, fmt.Sprintf("%.300s", said.RemoteException.Message)}
 	case into == nil:
 		return nil
