@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const now = dag.Micros(1_000_000)
 
-// every is each verb there is, and each number after the last one.
+// every yields each verb, and each number after the last verb.
 func every(yield func(Verb) bool) {
 	for v := range 256 {
 		if !yield(Verb(v)) {
@@ -81,8 +81,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestDecide decides about every role and every verb in each kind of place, and compares with the definition:
-// a binding gives its rights in its namespace until it expires, as far as the scope allows.
+// TestDecide compares the decision about every role and every verb, in each kind of place, with the
+// definition: a binding gives its rights in its namespace until it expires, as far as the scope allows.
 func TestDecide(t *testing.T) {
 	scopes := []Scope{{}, Whole(), {Verbs: VerbsOf(RunRead, NodeRead), Namespaces: []string{Everywhere}},
 		{Verbs: assignable, Namespaces: []string{"shop"}}, {Verbs: assignable}, {Namespaces: []string{"shop"}},
@@ -139,7 +139,7 @@ func TestNothingDenies(t *testing.T) {
 	}
 }
 
-// TestKinds: workers and nodes have the one verb of their kind, whatever roles they were given.
+// TestKinds checks that workers and nodes have only the verb of their kind, whatever roles they were given.
 func TestKinds(t *testing.T) {
 	all := []Binding{{Role: Role{"rogue", ^Verbs(0)}, Namespace: Everywhere}}
 	for kind := range Kind(8) {
@@ -183,7 +183,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestMayGive: no principal gives a verb that it does not have there, whatever it combines.
+// TestMayGive checks that no principal can give a verb in a namespace where it does not have that verb,
+// whatever it combines.
 func TestMayGive(t *testing.T) {
 	for _, holds := range Builtin() {
 		for _, at := range []string{"shop", Everywhere} {

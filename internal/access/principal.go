@@ -17,10 +17,10 @@ const (
 	_ Kind = iota
 	User
 	Service
-	Worker  // may only call the protocol of workers
-	Node    // may only call the other nodes of the cluster
+	Worker  // may call only the protocol of workers
+	Node    // may call only the other nodes of the cluster
 	Local   // a program on the node's machine that uses no token: it also has the verbs of workers and nodes
-	Invited // a worker that shows an invitation: it may only join
+	Invited // a worker that shows an invitation: it may do nothing but join
 )
 
 var kindNames = [...]string{"none", "user", "service", "worker", "node", "local", "invited"}

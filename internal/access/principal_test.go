@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUnder: decision, list and Can give what both principals have, in every place.
+// TestUnder checks that Decide, Visible and Can return only rights that both principals have, in every place.
 func TestUnder(t *testing.T) {
 	places := []string{"shop", "web", "other", Everywhere}
 	var all []*Principal

@@ -13,10 +13,10 @@ type Refusal struct {
 	// cluster.
 	Verb      Verb
 	Namespace string
-	// Hidden: the caller may not know whether the object exists. The answer is then the same as for an object
-	// that does not exist.
+	// Hidden says that the caller may not know whether the object exists. The answer is then the same as for an
+	// object that does not exist.
 	Hidden bool
-	// Roles have the verb.
+	// Roles are the roles that have the verb.
 	Roles []string
 }
 
@@ -37,7 +37,7 @@ type Need struct {
 	Verb Verb
 	// See is the verb that shows the object. Zero means that every caller may see that the object exists.
 	See Verb
-	// Namespace is the namespace of the object. Everywhere: the object belongs to the cluster.
+	// Namespace is the namespace of the object. If it is Everywhere, the object belongs to the cluster.
 	Namespace string
 }
 

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestTable holds every row to the rules of rows, and compares the table with the one that people review.
+// TestTable checks that every row obeys the rules for rows, and compares the table with the one that people
+// review.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Table() {
@@ -41,7 +42,8 @@ func TestTable(t *testing.T) {
 	golden(t, "table.txt", b.String())
 }
 
-// TestMatch: a request that names a route gets its row, also with other methods, verbs, encodings and ends.
+// TestMatch checks that a request that names a route gets the route's row, also with another method, verb,
+// encoding or end of the path.
 func TestMatch(t *testing.T) {
 	name := regexp.MustCompile(`\{[a-z]+(\.\.\.)?\}`)
 	for _, r := range Table() {
@@ -80,11 +82,11 @@ func request(method, path string) *http.Request {
 	return r
 }
 
-// public has the paths that answer a stranger, but for those of the page.
+// public lists the paths that answer a caller without a credential, except for those of the page.
 var public = []string{"/livez", "/readyz", "/api/v1/session", "/api/v1/identity-providers", "/auth/{name}/login", "/auth/{name}/callback", "/auth/{name}/logout",
 	"/api/v1/hooks/{ns}/{workflow}/{trigger}", "/api/v1/hooks/{ns}/{name}"}
 
-// FuzzMatch: whatever the path, it has a row, and only listed ones are public.
+// FuzzMatch checks that every path has a row, and that only the listed paths are public.
 func FuzzMatch(f *testing.F) {
 	for _, r := range Table() {
 		f.Add(r.Method, r.Path)

@@ -14,8 +14,9 @@ import (
 )
 
 // TestStep plays events on one rule. An event is a letter: F failed, S succeeded, T stopped, K skipped, M
-// missed, O orphan; f and s are those of backfills, R a recovered run that fails again. After each event the
-// table has the state of the incident that is not over ("-": none) and its count, and the kinds of notices.
+// missed, O orphan; f and s are the same events of backfills, and R is a recovered run that fails again. For
+// each event the table has the state and the count of the incident that has not ended ("-" if there is none),
+// and the kinds of notices.
 func TestStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule   alert.Rule
@@ -80,7 +81,7 @@ func happening(i int, e rune) alert.Happening {
 	return h
 }
 
-// check takes a change over, as a store does, and describes it.
+// check applies a change, as a store does, and describes it.
 func check(t *testing.T, is **alert.Incident, c alert.Change, at dag.Micros) string {
 	t.Helper()
 	said := ""
@@ -116,7 +117,7 @@ func check(t *testing.T, is **alert.Incident, c alert.Change, at dag.Micros) str
 	return fmt.Sprintf("%s %d%s", (*is).State, (*is).Detail.Count, said)
 }
 
-// TestPeople acknowledge and resolve.
+// TestPeople checks that people can acknowledge and resolve incidents.
 func TestPeople(t *testing.T) {
 	r := alert.Rule{Name: "r", On: on(alert.Failed), To: []string{"ops", "mail", "ops"}}
 	h := happening(0, 'F')
@@ -142,7 +143,7 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestTexts of what happened.
+// TestTexts checks the texts about events.
 func TestTexts(t *testing.T) {
 	r := alert.Rule{Name: "r", On: on(alert.Failed, alert.Missed, alert.Stopped, alert.Skipped, alert.Succeeded), To: []string{"ops"}, Each: true}
 	for want, h := range map[string]alert.Happening{

@@ -217,8 +217,8 @@ type Finding struct {
 	// Each occurrence opens only one incident, even if that one is resolved early.
 	Cause   string
 	Message string
-	// Ages: Value is the time since which this owner has seen the condition. An earlier owner may have seen
-	// it for longer. So an open incident stays open although the value is below the limit.
+	// Ages says that Value is the time since which this owner has seen the condition. An earlier owner may have
+	// seen it for longer. So an open incident stays open although the value is below the limit.
 	Ages bool
 }
 
@@ -250,7 +250,8 @@ func (r *ClusterRule) near(f *Finding) bool {
 	return b != 0 && f.Value >= b-b/nearPerBound
 }
 
-// nearPerBound: a value is near its limit if it differs by at most the limit divided by nearPerBound.
+// nearPerBound says which values are near a limit: those that differ from it by at most the limit divided by
+// nearPerBound.
 const nearPerBound = 10
 
 // keyOf returns the key of an incident about the cluster, which is stored as its rule. The key is unique
@@ -291,7 +292,7 @@ func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[s
 }
 
 // reported are the events about which nothing is known while a node does not answer. The node reports most of
-// them itself. Whether it is unreachable is not known until it was asked often enough.
+// them itself. Whether the node is unreachable is known only after several calls.
 var reported = []Event{DiskLow, CertificateEnds, ClockSkew, NodeStuck, NodeUnreachable}
 
 // Kept reports whether an incident of the cluster stays open although its condition was not found, because

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/alert"
 )
 
-// TestNearBound: an open alert stays open while the value is near the bound, and a value near the bound
-// opens none.
+// TestNearBound checks that an open incident stays open while the value is near the limit, and that a value
+// near the limit opens no incident.
 func TestNearBound(t *testing.T) {
 	rules := &alert.ClusterRules{Rules: []alert.ClusterRule{{On: []alert.Event{alert.DiskLow}, To: []string{"x"}}, {On: []alert.Event{alert.ClockSkew}, To: []string{"x"}},
 		{On: []alert.Event{alert.NodeLost}, To: []string{"x"}}}}

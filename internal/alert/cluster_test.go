@@ -41,8 +41,8 @@ func TestClusterRules(t *testing.T) {
 	}
 }
 
-// TestClusterStanding: a condition stands by the bound of its rule, below or above it. Near it, an open incident
-// stays.
+// TestClusterStanding checks that the limit of a rule decides whether a condition is true, for events below
+// and above their limit. Near the limit, an open incident stays open.
 func TestClusterStanding(t *testing.T) {
 	rules := &ClusterRules{Rules: []ClusterRule{{Name: "all", To: []string{"ops"}}, {Name: "tight", On: []Event{QueueOld}, To: []string{"ops"}, Limit: 5 * second}}}
 	for e := range clusterEvents {

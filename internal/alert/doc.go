@@ -1,4 +1,4 @@
-// Package alert decides which channels are notified of which events: from rules, incidents and happenings it
+// Package alert decides which channels are notified of which events: from rules, incidents and events it
 // computes changed incidents and notices. It is pure: no I/O, no clock, no goroutine.
 //
 // A rule belongs to a workflow and watches some events. The first such event opens an incident, and further

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// steps applies an event to a rule with groups as an owner does. It returns the changed incidents:
-// "ROW STATE COUNT", and "told" if channels are notified.
+// steps applies an event to a rule with groups as an owner does. It returns the changed incidents in the form
+// "ROW STATE COUNT", with "told" after it if channels are notified.
 func steps(r *alert.Rule, open map[string]*alert.Incident, h *alert.Happening) string {
 	var all []string
 	for _, c := range alert.Steps(r, open, h) {

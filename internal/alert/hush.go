@@ -15,7 +15,7 @@ type Silenced struct {
 	Until  dag.Micros `json:"until"`
 }
 
-// Rung is a step of an escalation.
+// Rung is one step of an escalation.
 type Rung struct {
 	After dag.Micros `json:"after"` // microseconds since the first notice
 	To    []string   `json:"to"`

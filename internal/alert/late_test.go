@@ -17,8 +17,8 @@ func at(text string) dag.Micros {
 	return dag.Micros(t.UnixMicro())
 }
 
-// TestDue has deadlines of rules as they are stored, of a run with an instant at 01:15 that was made at
-// 01:20 and has begun at 01:30.
+// TestDue checks the deadlines that stored rules give to one run. The run's instant is 01:15; it was made at
+// 01:20 and began at 01:30.
 func TestDue(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule   string
@@ -69,7 +69,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestDueAtAChangeOfClocks: 02:30 does not exist on the day on which Berlin's clocks go forward.
+// TestDueAtAChangeOfClocks checks deadlines at 02:30, which does not exist on the day on which Berlin's
+// clocks go forward.
 func TestDueAtAChangeOfClocks(t *testing.T) {
 	rules, err := alert.Rules([]byte(`{"alerts":[{"deadline":{"by":"02:30","timezone":"Europe/Berlin"}}]}`))
 	if err != nil {
@@ -104,7 +105,8 @@ func TestCourseOfRecovered(t *testing.T) {
 	}
 }
 
-// TestPercentile goes to the ends of its range, and beyond them: a stored definition can name any percentile.
+// TestPercentile checks the ends of the range of percentiles, and values beyond them: a stored definition can
+// name any percentile.
 func TestPercentile(t *testing.T) {
 	for p, want := range map[int]dag.Micros{-7: 1, 0: 1, 1: 1, 50: 3, 95: 5, 100: 5, 400: 5} {
 		if got := alert.Percentile([]dag.Micros{5, 1, 4, 2, 3}, p); got != want {
