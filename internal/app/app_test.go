@@ -41,12 +41,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// testConfig is a node on a free port over a folder of its own.
+// testConfig returns the settings of a node with a free port and a data folder of its own.
 func testConfig(t *testing.T, flags map[string]string) *config.Config {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	// Tasks note what they do in folders of the test, which a fence would refuse.
+	// Tasks write into folders of the test, which a fence would refuse.
 	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0", "recovery": "off", "isolation": "none"}
 	for name, v := range flags {
 		all[name] = v
@@ -58,7 +58,7 @@ func testConfig(t *testing.T, flags map[string]string) *config.Config {
 	return c
 }
 
-// startNode runs a node; stop ends it and gives what Run gave.
+// startNode runs a node. stop ends the node and returns the error of Run.
 func startNode(t *testing.T, c *config.Config) (n *Node, k *skein.Client, stop func() error) {
 	t.Helper()
 	n, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
@@ -118,7 +118,7 @@ func end(t *testing.T, k *skein.Client, id string) api.Run {
 	}
 }
 
-// dies is a store that is over when its test says so.
+// dies is a store that fails permanently when its test closes over.
 type dies struct {
 	store.Store
 	over chan struct{}
@@ -126,14 +126,15 @@ type dies struct {
 
 func (d dies) Lost() <-chan struct{} { return d.over }
 
-// TestStoreIsOver: an idle node ends with a reason when its store ends, whichever call has noticed it.
+// TestStoreIsOver checks that an idle node ends with a reason when its store has failed permanently,
+// whichever call has noticed that.
 func TestStoreIsOver(t *testing.T) {
 	n, err := Open(t.Context(), testConfig(t, nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
-	n.store = dies{n.store, over} // the engine has the one below, which lives on
+	n.store = dies{n.store, over} // the engine uses the store inside of it, which does not fail
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(t.Context()) }()
 	<-n.Ready()
@@ -143,7 +144,8 @@ func TestStoreIsOver(t *testing.T) {
 	}
 }
 
-// TestOneNode: a node runs a graph, and its folder names the node while it lives.
+// TestOneNode checks that a node runs a graph, and that the lock file in its data folder names the node while
+// it lives.
 func TestOneNode(t *testing.T) {
 	c := testConfig(t, nil)
 	n, k, stop := startNode(t, c)

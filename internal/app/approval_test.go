@@ -12,8 +12,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestApprovalNeedsAToken: an approval that names who decides is decided by that user. Neither a header nor the
-// name of a token makes a caller that user.
+// TestApprovalNeedsAToken checks that if an approval names a user, only that user can decide it. Neither a
+// header nor the name of a token makes a caller that user.
 func TestApprovalNeedsAToken(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, nil))
 	run := begin(t, k, "  pay: {approval: {by: [cfo]}}\n  any: {approval: {message: Ship it?}}\n")

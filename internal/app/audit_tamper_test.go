@@ -22,9 +22,9 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// tamperer changes the database of a node that has stopped, as its owner can.
+// tamperer changes the database of a stopped node, as the owner of the database can.
 type tamperer interface {
-	// begin brings the rows back that the node has left, and carries out statements.
+	// begin restores the rows that the node left when it stopped, and executes statements.
 	begin(t *testing.T, sql string)
 }
 
@@ -111,7 +111,7 @@ func tampering(t *testing.T, c *config.Config, random string, by func(*testing.T
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		eve.begin(t, "SELECT 1") // without the forged row and the row that waits
+		eve.begin(t, "SELECT 1") // restores the rows, without the forged row and the waiting row
 		n, _, stop := startNode(t, c)
 		defer stop()
 		b = &auditBed{t, n}
@@ -149,8 +149,8 @@ func auditVerified(b *auditBed, c *config.Config) audit.Report {
 	return got
 }
 
-// begins reports whether a finding begins with a row. Rows that were replaced together are known from the
-// last checkpoint before them on, which may come after the first row or after none.
+// begins reports whether a finding begins with a row. A finding about replaced rows begins at the last
+// checkpoint before them, so the row may be inside of its range.
 func begins(f *audit.Finding, row int64) bool {
 	return f.From == row || f.Kind == audit.Replaced && f.From < row && row < f.To
 }
@@ -227,7 +227,7 @@ func (s *serverTamperer) begin(t *testing.T, sql string) {
 	}
 }
 
-// saidLines keeps what a node writes to its log.
+// saidLines keeps the lines that a node writes to its log.
 type saidLines struct {
 	mu  sync.Mutex // protects following fields
 	all bytes.Buffer

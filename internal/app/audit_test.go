@@ -190,7 +190,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	called := map[string]bool{} // check makes a call and compares its row with what is known of it
+	called := map[string]bool{} // check makes a call and compares its row with the expected row
 	check := func(route, path, body string) string {
 		t.Helper()
 		method, pattern, _ := strings.Cut(route, " ")
@@ -330,7 +330,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 }
 
 // TestAuditedSignIns: rows name the person who signs in, signs out, or ends a session. Refused sign-ins are
-// counted in one row, which has no name: a stranger gives it.
+// counted in one row. It contains no name, because any stranger can send a name.
 func TestAuditedSignIns(t *testing.T) {
 	c := testConfig(t, nil)
 	n, _, stop := startNode(t, c)

@@ -24,7 +24,7 @@ import (
 // collector is a running OpenTelemetry Collector that prints what it receives.
 type collector struct {
 	url string
-	out string // the file with what it prints
+	out string // the file with the collector's output
 }
 
 // collectorProgram is the collector that "make clusters" builds into the cache. The name of the file contains a
@@ -83,7 +83,7 @@ service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}, telemetr
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // an error, because the collector was killed
 		_ = out.Close()
 	})
 	eventually(t, "the collector listens", func() bool {

@@ -105,7 +105,7 @@ func TestCopyToPostgres(t *testing.T) {
 	backAndForth(t, there, damaged)
 }
 
-// beginAt starts a run that waits until a file is there, and waits until it does.
+// beginAt starts a run that waits until a file exists. It returns when the run has begun to wait.
 func beginAt(t *testing.T, k *skein.Client, gate, name string) string {
 	t.Helper()
 	id := begin(t, k, "  a: {run: 'touch "+gate+"."+name+"; until [ -e "+gate+" ]; do sleep 0.01; done'}\n  b: {run: 'true', needs: a}\n")
@@ -160,7 +160,7 @@ func history(t *testing.T, c *config.Config, run string) (lines []string) {
 	return append(lines, fmt.Sprintf("%s %s %v", r.State, r.CreatedAt, r.FinishedAt))
 }
 
-// goesOn: a node over the copy ends the unfinished runs, and knows the triggers.
+// goesOn checks that a node on the copy ends the unfinished runs, and knows the triggers.
 func goesOn(t *testing.T, c *config.Config, paused, running string) {
 	t.Helper()
 	_, k, stop := startNode(t, c)
@@ -192,7 +192,7 @@ func goesOn(t *testing.T, c *config.Config, paused, running string) {
 	}
 }
 
-// backAndForth: a backup of a PostgreSQL is a database of its own, which can be restored.
+// backAndForth checks that a backup of a PostgreSQL database is a complete database, which can be restored.
 func backAndForth(t *testing.T, c *config.Config, damaged string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "backup.db")
@@ -230,7 +230,7 @@ func backAndForth(t *testing.T, c *config.Config, damaged string) {
 	}
 }
 
-// damagedNeighbour is the newest run but the damaged one.
+// damagedNeighbour returns the newest run other than the damaged one.
 func damagedNeighbour(t *testing.T, c *config.Config, damaged string) string {
 	t.Helper()
 	o, err := Observe(t.Context(), c)

@@ -18,8 +18,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestShowRun: the rows of a run say what it waits for, on both databases, while a node works on them and
-// when it has gone. Nothing that is shown depends on a node.
+// TestShowRun checks that the rows of a run say what the run waits for, on both databases, while a node runs
+// and after it has stopped. The output does not depend on a node.
 func TestShowRun(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { showRuns(t, map[string]string{}) })
 	t.Run("postgres", func(t *testing.T) {

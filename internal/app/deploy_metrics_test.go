@@ -26,8 +26,8 @@ var (
 // targetLabels are the labels that Prometheus itself adds.
 var targetLabels = []string{"le", "instance", "job"}
 
-// faults returns what is wrong with an expression of PromQL: it may name only families and labels of the
-// catalogue, and its brackets match.
+// faults returns the faults of an expression of PromQL: names of families and labels that are not in the
+// catalogue, and brackets that do not match.
 func faults(expr string) (all []string) {
 	fault := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if !familyOf.MatchString(expr) && !strings.Contains(expr, "process_") {
@@ -70,7 +70,8 @@ func faults(expr string) (all []string) {
 	return all
 }
 
-// TestRulesFile holds the alerts for Prometheus to the catalogue. Each has a line that says what to do.
+// TestRulesFile checks that the alerts for Prometheus use only names of the catalogue, and that each alert
+// says what to do.
 func TestRulesFile(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
 	if err != nil {
@@ -121,8 +122,8 @@ func TestRulesFile(t *testing.T) {
 	}
 }
 
-// TestRulesInPrometheus has Prometheus itself check the rules: each fires in its state, and none does in a
-// healthy cluster.
+// TestRulesInPrometheus lets Prometheus itself check the rules: each rule fires in the state that it is for,
+// and none fires in a healthy cluster.
 func TestRulesInPrometheus(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -151,7 +152,7 @@ func TestRulesInPrometheus(t *testing.T) {
 	}
 }
 
-// TestDashboard holds the dashboard for Grafana to the catalogue.
+// TestDashboard checks that the dashboard for Grafana uses only names of the catalogue.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/grafana/skein.json")
 	if err != nil {

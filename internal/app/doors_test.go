@@ -31,13 +31,13 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// openNode is a node that asks for tokens, with a token of each kind.
+// openNode is a node that requires tokens, with a token of each kind.
 type openNode struct {
 	*Node
 	tokens map[string]string // by kind
 	config *tls.Config       // nil means in plain text
 	host   string
-	web    *http.Client // by HTTP/2
+	web    *http.Client // calls by HTTP/2
 }
 
 // newOpenNode runs a node with tokens, and with a certificate or in plain text. Bodies that do not arrive are
@@ -46,7 +46,7 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 	t.Helper()
 	cert, key := certtest.Files(t)
 	flags["listen"], flags["ca-cert"] = "0.0.0.0:0", cert
-	flags["connections-per-address"] = "100000" // all come from one
+	flags["connections-per-address"] = "100000" // all connections come from one address
 	flags["advertise"] = "https://localhost:1"  // no other node is there
 	if encrypted {
 		flags["tls-cert"], flags["tls-key"] = cert, key
@@ -60,7 +60,9 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 	}
 	o := &openNode{tokens: map[string]string{}}
 	for i, kind := range []string{store.TokenAPI, store.TokenAPI, store.TokenWorker, store.TokenNode} {
-		o.tokens[kind] = auth.NewSecret(kind) // the first one is another's: walking all routes revokes it
+		// The second API token replaces the first one here, because the walk over all routes revokes the
+		// first one.
+		o.tokens[kind] = auth.NewSecret(kind)
 		hash, err := auth.HashSecret(o.tokens[kind])
 		if err == nil {
 			_, err = st.AddToken(t.Context(), store.WholeToken(kind, fmt.Sprint(kind, i, " of ", c.Name), hash))
@@ -125,7 +127,7 @@ func openDatabase(t *testing.T, c *config.Config) (store.Store, error) {
 	return dbadmin.Open(t.Context(), c, nil)
 }
 
-// endpoint is one method of one path, with the kind of token that it asks for.
+// endpoint is one method of one path, with the kind of token that it requires.
 type endpoint struct{ method, path, kind string }
 
 // endpoints returns every row of the table of access, and calls of paths and methods that the table does not
@@ -189,8 +191,8 @@ func (u *unfinished) Close() error {
 }
 
 // TestEveryRouteIsBounded calls everything that a node serves, alone and in a cluster, in plain text and
-// over TLS, by HTTP/1.1 and by HTTP/2. The bodies stop in the middle or never end. Some calls have the
-// right token, and some have none. Every call is answered, and nothing is left.
+// over TLS, by HTTP/1.1 and by HTTP/2. The bodies stop in the middle or never end. Some calls have the right
+// token, and some have none. Every call is answered, and no goroutine and no byte in flight is left.
 func TestEveryRouteIsBounded(t *testing.T) {
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
@@ -218,7 +220,8 @@ func TestEveryRouteIsBounded(t *testing.T) {
 	}
 }
 
-// TestOddRequestsEnd: what net/http answers itself, past all handlers, ends too when its body does not.
+// TestOddRequestsEnd checks requests that net/http answers itself, without a handler: they end, too, even if
+// their body does not end.
 func TestOddRequestsEnd(t *testing.T) {
 	o := newOpenNode(t, map[string]string{}, false)
 	for _, head := range []string{"OPTIONS * HTTP/1.1", "OPTIONS * HTTP/1.1\r\nExpect: nonsense", "POST /api/v1/runs HTTP/1.1\r\nExpect: nonsense",
@@ -247,7 +250,7 @@ type caller func(ctx context.Context, e endpoint, token string, endless bool) (i
 func (o *openNode) walk(t *testing.T, call caller) {
 	room := make(chan struct{}, 48)
 	var wg sync.WaitGroup
-	var calls, answered [2]atomic.Int64 // of those whose body stops, and of those whose body never ends
+	var calls, answered [2]atomic.Int64 // [0] counts calls whose body stops, [1] calls whose body never ends
 	for _, e := range o.endpoints(t) {
 		for _, token := range []string{"", o.tokens[e.kind]} {
 			for _, endless := range []bool{false, true} {
@@ -270,7 +273,7 @@ func (o *openNode) walk(t *testing.T, call caller) {
 		}
 	}
 	wg.Wait()
-	// On a busy machine, many callers miss the answer: they still send, or their handshake takes too long.
+	// On a busy machine, many callers miss the answer: they are still sending, or their handshake takes too long.
 	if n, all := answered[0].Load(), calls[0].Load(); n < all/4 {
 		t.Errorf("%d of %d calls whose body stops were answered", n, all)
 	}
@@ -291,7 +294,8 @@ func bounded(t *testing.T, call caller, e endpoint, token string, endless bool) 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	status, err := call(ctx, e, token, endless)
-	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} { // the last over TLS
+	// The last one occurs over TLS.
+	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
 		if errors.Is(err, end) {
 			return false
 		}
@@ -315,7 +319,7 @@ func (o *openNode) byTwo(ctx context.Context, e endpoint, token string, ends boo
 	if err != nil {
 		return 0, err
 	}
-	req.GetBody = body // for a call on a connection that the node ends at that moment because of another call
+	req.GetBody = body // needed if the node ends the connection at that moment because of another call
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -372,7 +376,8 @@ func (o *openNode) byOne(ctx context.Context, e endpoint, token string, ends boo
 	if resp.Header.Get("Content-Type") == "text/event-stream" {
 		return resp.StatusCode, nil
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !ends { // what still comes may cut a long answer
+	// The rest of the request may cut a long answer short.
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !ends {
 		return 0, fmt.Errorf("the body of the answer: %w", err)
 	}
 	if _, err := from.ReadByte(); err == nil || os.IsTimeout(err) {

@@ -13,16 +13,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Types and flags of frames, by RFC 9113.
+// Types and flags of frames, from RFC 9113.
 const (
 	frameHeaders  = 1
 	frameSettings = 4
 	frameGoAway   = 7
-	endOfAll      = 0x1 | 0x4 // of the stream, and of the headers
-	statusOK      = 0x88      // the whole of ":status: 200"
+	endOfAll      = 0x1 | 0x4 // END_STREAM and END_HEADERS
+	statusOK      = 0x88      // encodes ":status: 200"
 )
 
-// two is a connection of HTTP/2 whose frames a test sees.
+// two is a connection of HTTP/2 whose frames the test reads and writes.
 type two struct {
 	t    *testing.T
 	conn *tls.Conn
@@ -80,8 +80,8 @@ func (c *two) read() (kind byte, stream uint32, body []byte, err error) {
 	return head[3], binary.BigEndian.Uint32(head[5:]), body, err
 }
 
-// TestRefusalsEndHTTP2: a call without a right token ends its connection of HTTP/2, by the node. A connection with a
-// right one goes on.
+// TestRefusalsEndHTTP2 checks that the node ends a connection of HTTP/2 after a call without a valid token.
+// After a call with a valid token, the connection continues.
 func TestRefusalsEndHTTP2(t *testing.T) {
 	o := newOpenNode(t, map[string]string{}, true)
 	for name, token := range map[string]string{"no token": "", "a wrong token": "nonsense"} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRequestsToTheNode: a task cannot make a token by a request to its own node, by whatever name of its address; another
-// server on loopback can be called.
+// TestRequestsToTheNode checks that a task cannot make a token by a request to its own node, whatever name of
+// the address it uses. It can call another server on loopback.
 func TestRequestsToTheNode(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusTemporaryRedirect)
@@ -45,7 +45,7 @@ func TestRequestsToTheNode(t *testing.T) {
 	}
 }
 
-// TestOwnDatabase: every server that an address names is known.
+// TestOwnDatabase checks that ownDatabase returns every server that the address of a database names.
 func TestOwnDatabase(t *testing.T) {
 	for address, want := range map[string]string{
 		"postgres://skein@db-1:5432,db-2:6432/skein?schema=x": "db-1:5432 db-2:6432",

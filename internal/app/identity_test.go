@@ -40,17 +40,17 @@ type idp struct {
 	issuer string
 	key    *rsa.PrivateKey
 	front  *httptest.Server
-	inner  string // of the provider itself
+	inner  string // address of the provider itself, without the proxy
 
 	mu     sync.Mutex // protects following fields
 	forge  func(head, claims map[string]any) string
-	person func(map[string]any) // edits what the provider says of a person
+	person func(map[string]any) // edits the claims of the provider about a person
 	away   bool
 }
 
 const idpSecret = "a secret that only the test and the provider know"
 
-// newIDP listens; startIDPs starts the providers themselves.
+// newIDP starts only the proxy of a provider. startIDPs starts the providers themselves.
 func newIDP(t *testing.T) *idp {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -86,7 +86,7 @@ func (p *idp) set(do func()) {
 	do()
 }
 
-// modify makes an answer wrong, as the test wants.
+// modify changes an answer as the test has set.
 func (p *idp) modify(r *http.Response) error {
 	p.mu.Lock()
 	forge, person := p.forge, p.person
@@ -213,13 +213,13 @@ func startIDPs(t *testing.T, base string, names []string, all ...*idp) {
 	}
 }
 
-// account chooses the account of the next login, and what the provider says of it.
+// account sets the account of the next login, and the claims of the provider about it.
 func (p *idp) account(t *testing.T, id string, claims map[string]any) {
 	t.Helper()
 	p.accountWith(t, id, claims, nil)
 }
 
-// accountWith chooses the level (acr) and the methods (amr) of the next login, too.
+// accountWith also sets the level (acr) and the methods (amr) of the next login.
 func (p *idp) accountWith(t *testing.T, id string, claims, strength map[string]any) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"id": id, "claims": claims, "strength": strength})
@@ -233,8 +233,8 @@ func (p *idp) accountWith(t *testing.T, id string, claims, strength map[string]a
 	_ = resp.Body.Close()
 }
 
-// browser follows redirects and keeps cookies. Where hold is a part of an address, it stops before it goes
-// there.
+// browser follows redirects and keeps cookies. If an address contains hold, the browser stops before it
+// requests that address.
 type browser struct {
 	http.Client
 	held string
@@ -270,8 +270,8 @@ type answer struct {
 	header http.Header
 }
 
-// get requests an address: /login as from the server's own page (same-origin), any other as from a link on
-// another site (cross-site).
+// get requests an address. It requests /login like the server's own page (same-origin), and any other address
+// like a link on another site (cross-site).
 func (b *browser) get(t *testing.T, address string) answer {
 	t.Helper()
 	if strings.Contains(address, "/login") {
@@ -300,7 +300,7 @@ func (b *browser) from(t *testing.T, site, address string) answer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp.StatusCode == http.StatusTooManyRequests { // an address has so many refusals a second
+		if resp.StatusCode == http.StatusTooManyRequests { // the number of refusals a second of an address is bounded
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -335,7 +335,7 @@ type oidcWorld struct {
 	n         *Node
 	k         *skein.Client
 	corp, two *idp
-	strict    *idp // its people must use two factors
+	strict    *idp // users of this provider must use two factors
 }
 
 func newOIDCWorld(t *testing.T) *oidcWorld {
@@ -355,7 +355,7 @@ func newOIDCWorld(t *testing.T) *oidcWorld {
 	return w
 }
 
-// roles are those of a user, as ROLE@NAMESPACE.
+// roles returns the roles of a user, in the form ROLE@NAMESPACE.
 func (w *oidcWorld) roles(name string) []string {
 	w.t.Helper()
 	u, err := skein.NewPeople(w.k).User(w.t.Context(), name)
@@ -445,7 +445,7 @@ func (w *oidcWorld) people(t *testing.T) {
 	if resp, err := newBrowser(t, w.corp.issuer).Do(r); err != nil || resp.Body.Close() != nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("under another port: %+v, %v", resp, err)
 	}
-	// Other groups, and a role that a person gave.
+	// The groups have changed, and a person has given the user a role.
 	if _, err := people.Grant(t.Context(), api.BindingRequest{User: "ann", RoleRef: api.RoleRef{Role: "auditor", Namespace: "*"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +456,7 @@ func (w *oidcWorld) people(t *testing.T) {
 	}
 	w.corp.account(t, "id-1", map[string]any{"groups": []string{"ops"}})
 	in(newBrowser(t, ""), "sign_in_outside_group")
-	// Another person of the same name, and names of others.
+	// Another person has the same name, and then the names of other users.
 	w.corp.account(t, "id-2", map[string]any{"preferred_username": "ann", "groups": "staff"})
 	second := newBrowser(t, "")
 	in(second, "")
@@ -479,7 +479,7 @@ func (w *oidcWorld) people(t *testing.T) {
 	w.corp.account(t, "", nil)
 	in(newBrowser(t, ""), "sign_in_denied")
 	w.doctor(t)
-	// The provider is away: one clear page, and the rest goes on.
+	// The provider is away: the browser gets one clear page, and everything else continues.
 	w.two.set(func() { w.two.away = true })
 	away := newBrowser(t, "").get(t, base+"/auth/two/login")
 	if away.status != http.StatusServiceUnavailable || away.code != "sign_in_provider_away" {
@@ -491,7 +491,8 @@ func (w *oidcWorld) people(t *testing.T) {
 	}
 }
 
-// strength: the provider must prove the level, a method and the time that the settings require.
+// strength checks that the provider must prove the level, a method and the time of the sign-in, as the
+// settings require.
 func (w *oidcWorld) strength(t *testing.T) {
 	login := w.n.URL() + "/auth/strict/login"
 	both := map[string]any{"acr": "urn:test:two-factors", "amr": []string{"pwd", "mfa"}}
@@ -536,7 +537,8 @@ func (w *oidcWorld) strength(t *testing.T) {
 	w.strict.set(func() { w.strict.forge = nil })
 }
 
-// doctor checks both providers: one is right, the other one does not know the redirect address.
+// doctor runs the check of the settings for both providers: one is right, and the other one does not know the
+// redirect address.
 func (w *oidcWorld) doctor(t *testing.T) {
 	if secret := w.n.cfg.Auth.OIDC[0].ClientSecretFile; !slices.Contains(w.n.cfg.Protected(), secret) {
 		t.Errorf("an isolated task can read %s", secret)
@@ -557,7 +559,7 @@ func (w *oidcWorld) doctor(t *testing.T) {
 	is(w.n.URL(), "two", doctor.Warning, "its description")
 }
 
-// faults: each wrong answer is refused, and no person is signed in.
+// faults checks that each wrong answer is refused, and that no person is signed in by it.
 func (w *oidcWorld) faults(t *testing.T) {
 	base := w.n.URL()
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -613,7 +615,7 @@ func (w *oidcWorld) faults(t *testing.T) {
 	}
 	w.corp.set(func() { w.corp.person = nil })
 
-	// stop goes as far as the answer of the provider, and does not take it to the server.
+	// stop signs in up to the answer of the provider, but does not take the answer to the server.
 	stop := func() *browser {
 		t.Helper()
 		b := newBrowser(t, base+"/auth/corp/callback")
@@ -657,7 +659,7 @@ func (w *oidcWorld) faults(t *testing.T) {
 		t.Errorf("without a cookie: %+v", is)
 	}
 	copyCookies(t, thief, two, base)
-	if is := newBrowser(t, ""); true { // the honest one
+	if is := newBrowser(t, ""); true { // the browser of the honest person
 		copyCookies(t, is, two, base)
 		if got := is.get(t, two.held); got.code != "" || got.at.String() != base+"/" {
 			t.Errorf("%+v", got)
@@ -708,8 +710,8 @@ func (b *browser) cookies(t *testing.T, base string) []*http.Cookie {
 	return b.Jar.Cookies(u)
 }
 
-// logout: if a provider signs a person out, all sessions of this person end here, and no others. An invalid
-// token ends no session, and a valid token is accepted only once.
+// logout checks sign-outs by a provider. If a provider signs a person out, all sessions of this person end
+// here, and no others. An invalid token ends no session, and a valid token is accepted only once.
 func (w *oidcWorld) logout(t *testing.T) {
 	base := w.n.URL()
 	in := func(id, name string) *browser {
@@ -725,7 +727,8 @@ func (w *oidcWorld) logout(t *testing.T) {
 		t.Helper()
 		for {
 			var me map[string]any
-			if status := b.call(t, base+"/api/v1/me", &me); status != http.StatusTooManyRequests { // as for post below
+			// After too many refusals, the call is repeated, as for post below.
+			if status := b.call(t, base+"/api/v1/me", &me); status != http.StatusTooManyRequests {
 				return status == 200
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -766,7 +769,7 @@ func (w *oidcWorld) logout(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusTooManyRequests { // an address has so many refusals a second
+			if resp.StatusCode != http.StatusTooManyRequests { // the number of refusals a second of an address is bounded
 				return resp.StatusCode
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -839,7 +842,7 @@ func (w *oidcWorld) logout(t *testing.T) {
 	if err != nil || rows != 2 {
 		t.Errorf("%d rows of two sessions: %+v, %v", rows, page.Items, err)
 	}
-	// The provider itself ends what was opened by it, when the person signs out there.
+	// When the person signs out at the provider, the provider itself ends the session that it opened.
 	resp, err := three.Get(w.corp.issuer + "/session/end?client_id=skein&post_logout_redirect_uri=" + url.QueryEscape(base+"/"))
 	if err != nil {
 		t.Fatal(err)

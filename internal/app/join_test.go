@@ -89,8 +89,8 @@ func (b *joinBed) fails(what string, err error, code connect.Code, says string) 
 	}
 }
 
-// TestCertificateBounds: a certificate speaks for its worker, within the bounds of its invitation, and for
-// no other worker.
+// TestCertificateBounds checks that a certificate authenticates only its own worker, and within the bounds of
+// its invitation.
 func TestCertificateBounds(t *testing.T) {
 	b := newJoinBed(t, nil)
 	one, two := b.joins(api.TokenRequest{Name: "w1", Groups: []string{"etl"}, Slots: 4}), b.joins(api.TokenRequest{Name: "w2"})
@@ -130,7 +130,7 @@ func TestCertificateBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	known.AppendCertsFromPEM(text)
-	plain := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: known}} // it knows the operator's certificate
+	plain := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: known}} // the client trusts the operator's certificate
 	t.Cleanup(plain.CloseIdleConnections)
 	by := workerv1connect.NewWorkersClient(&http.Client{Transport: plain}, b.n.URL(), connect.WithInterceptors(bearer))
 	_, err = by.Register(t.Context(), registration("w1", 1))
@@ -142,7 +142,7 @@ func TestCertificateBounds(t *testing.T) {
 	}
 }
 
-// TestInviteRefused: an invitation has an end, and a name that a worker can have.
+// TestInviteRefused checks that an invitation needs an end, and a name that a worker can have.
 func TestInviteRefused(t *testing.T) {
 	b := newJoinBed(t, nil)
 	for what, req := range map[string]api.TokenRequest{
@@ -192,7 +192,8 @@ func (b *joinBed) revokes(worker string) {
 	b.Fatalf("no certificate of %s", worker)
 }
 
-// TestRevokedInvitation: the invitation of a revoked certificate ends with it, also for other names.
+// TestRevokedInvitation checks that the invitation of a revoked certificate ends with the certificate, also
+// for other names.
 func TestRevokedInvitation(t *testing.T) {
 	b := newJoinBed(t, nil)
 	inv := b.invite(api.TokenRequest{Name: "rack-*", Uses: 5})

@@ -96,8 +96,8 @@ const (
 )
 
 // renew renews the lease of the attempts until ctx ends. Without a cluster no other node can take the
-// attempts of this process, so the lease counts from the present instant. In a cluster it counts from the
-// last confirmation by the store, or from the last instant at which all nodes were blind.
+// attempts of this process, so the lease begins at the present instant. In a cluster it begins at the last
+// confirmation by the store, or from the last instant at which all nodes were blind.
 func (n *Node) renew(ctx context.Context) {
 	lease := n.worker.Lease()
 	pause := firstRenewal

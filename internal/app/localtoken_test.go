@@ -17,8 +17,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestLocalToken: a program of the node's user finds its token by the address alone, and acts as local. Both files
-// are the user's only, and are gone at the end.
+// TestLocalToken checks that a program of the node's user finds the node's token by the address alone, and
+// acts as the user local. Only the user can read both files, and the node removes them at its end.
 func TestLocalToken(t *testing.T) {
 	c := testConfig(t, nil)
 	n, _, stop := startNode(t, c)
@@ -112,8 +112,8 @@ func TestLocalCaller(t *testing.T) {
 	}
 }
 
-// TestNodesOnLoopback: nodes of a cluster that answer only callers with a token prove themselves to each other, and
-// commands that are nodes of it reach them.
+// TestNodesOnLoopback checks a cluster of nodes that answer only callers with a token. The nodes authenticate
+// each other, and commands that join the cluster as nodes reach them.
 func TestNodesOnLoopback(t *testing.T) {
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {

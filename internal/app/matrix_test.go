@@ -29,7 +29,8 @@ import (
 var update = flag.Bool("update", false, "write testdata/matrix.txt")
 
 // TestMatrix calls every route of every listener as each kind of caller, through the gate and the guard of a
-// node, and compares the answers with the table that people review. 204 is a call that reached its handler.
+// node, and compares the answers with the table that people review. 204 means that the call reached its
+// handler.
 func TestMatrix(t *testing.T) {
 	st := memory.New(memory.Options{})
 	token := func(kind, name string, expires int64) (string, int64) {
@@ -78,8 +79,8 @@ func TestMatrix(t *testing.T) {
 	if err := issuer.Make(t.Context(), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	// certified is how a connection looks that shows a certificate of a worker, with a row or without one, or of
-	// a node.
+	// certified returns the state of a connection that shows a certificate of a node, or of a worker with or
+	// without a row.
 	certified := func(worker string, row bool) *tls.ConnectionState {
 		own, err := issuer.Node("n1")
 		if err != nil {
@@ -118,7 +119,7 @@ func TestMatrix(t *testing.T) {
 		name  string
 		door  http.Handler
 		shows string
-		from  string // an origin
+		from  string // value of the header Origin
 	}{
 		{"nobody", open, "", ""}, {"api", open, api, ""}, {"worker", open, worker, ""}, {"node", open, node, ""}, {"odd", open, odd, ""},
 		{"expired", open, expired, ""}, {"revoked", open, revoked, ""}, {"unknown", open, "Bearer " + auth.NewSecret("api"), ""},
@@ -179,5 +180,5 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// home1 is a path whose text, decoded, is that of a worker's call, though it is another path.
+// home1 is a path that becomes the path of a worker's call if it is decoded. Undecoded, it is another path.
 const home1 = "/skein.worker.v1.Workers%2FRegister"

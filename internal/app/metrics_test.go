@@ -91,7 +91,8 @@ func value(t *testing.T, page, line string) float64 {
 	return v
 }
 
-// TestMetrics runs a task that fails and one that succeeds on a node of its own, and reads all that it shows.
+// TestMetrics runs a failing and a succeeding task on a node without a cluster, and reads all metrics of the
+// node.
 func TestMetrics(t *testing.T) {
 	c := testConfig(t, nil)
 	n, k, _ := startNode(t, c)
@@ -130,7 +131,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsOfACluster reads all that a node of a cluster shows, with a certificate and with the logs of a
+// TestMetricsOfACluster reads all metrics of a node in a cluster, with a certificate and with the logs of a
 // task in the database.
 func TestMetricsOfACluster(t *testing.T) {
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
@@ -155,7 +156,7 @@ func TestMetricsOfACluster(t *testing.T) {
 
 	page := scrape(t, o.Handler())
 	for over := time.Now().Add(time.Minute); !(strings.Contains(page, "skein_shards_unowned 0\n") && strings.Contains(page, "skein_shard_load{")) && time.Now().Before(over); {
-		time.Sleep(10 * time.Millisecond) // the node looks twice a second who is there, and what they do
+		time.Sleep(10 * time.Millisecond) // the node reads the members and their loads twice a second
 		page = scrape(t, o.Handler())
 	}
 	shows(t, page, metric.Nodes, metric.Both, metric.Cluster)
@@ -176,7 +177,7 @@ func TestMetricsOfACluster(t *testing.T) {
 	}
 }
 
-// TestWorkerHealth reads the health and metrics of a worker, before a node is there and while it is
+// TestWorkerHealth reads the health and metrics of a worker, before a node runs and while the worker is
 // attached.
 func TestWorkerHealth(t *testing.T) {
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})

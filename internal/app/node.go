@@ -64,8 +64,8 @@ type Node struct {
 	authority  *authority.Authority // the authority with the roots of the certificates of workers and nodes
 	joining    *joining.Node        // issues and verifies these certificates
 
-	// newer holds the settings of the last reload, or nil if there was none. Only those of retention are
-	// used. rekept gets a value when the settings of retention have changed.
+	// newer holds the settings of the last reload, or nil if there was none. Only those of retention are used. A
+	// value is sent to rekept when the settings of retention have changed.
 	newer  atomic.Pointer[config.Config]
 	rekept chan struct{} // cap 1
 

@@ -19,8 +19,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestArtifactsInObjects: the artifacts of a node are objects, later tasks get them, and they are deleted
-// with their run. While the store is away a success waits, a stop ends the wait, and reads are refused.
+// TestArtifactsInObjects checks that the artifacts of a node are stored as objects, that later tasks get
+// them, and that they are deleted with their run. While the store is away a success waits, a stop ends the
+// wait, and reads are refused.
 func TestArtifactsInObjects(t *testing.T) {
 	server := blobtest.Serve(t)
 	proxy := blobtest.NewProxy(t, server, nil)
@@ -95,8 +96,8 @@ func TestArtifactsInObjects(t *testing.T) {
 	}
 }
 
-// TestObjectsRefused: a node does not start with credentials that the store refuses, and says what it
-// tried.
+// TestObjectsRefused: a node does not start with credentials that the store refuses, and names the
+// credentials that it tried.
 func TestObjectsRefused(t *testing.T) {
 	server := blobtest.Serve(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", blobtest.AccessKey)
@@ -109,7 +110,8 @@ func TestObjectsRefused(t *testing.T) {
 	}
 }
 
-// TestLogsInObjects: logs are whole in objects, and are read from there if the machine that had them is gone.
+// TestLogsInObjects checks that whole logs are stored as objects, and that they are read from there if the
+// machine that wrote them is gone.
 func TestLogsInObjects(t *testing.T) {
 	server := blobtest.Serve(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", blobtest.AccessKey)

@@ -10,7 +10,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestStuckNodeEnds: a shutdown ends although the writer never completes its turn again.
+// TestStuckNodeEnds checks that a shutdown ends although the writer is stuck.
 func TestStuckNodeEnds(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, nil))
 	n.stopMax = 100 * time.Millisecond
@@ -20,7 +20,7 @@ func TestStuckNodeEnds(t *testing.T) {
 		defer close(asked)
 		source := "name: flow\ntriggers: [{name: t, every: 1h}]\ntasks:\n  a: {run: \"true\"}\n"
 		_, _ = k.Apply(t.Context(), "flow", api.ApplyRequest{Source: source})
-		_, _, _ = k.Start(t.Context(), api.RunRequest{Workflow: "flow"}) // it is answered when the writer goes on
+		_, _, _ = k.Start(t.Context(), api.RunRequest{Workflow: "flow"}) // the answer comes when the writer continues
 	}()
 	eventually(t, "the writer is stuck for a second", func() bool { return n.engine.StuckFor() >= time.Second })
 	if err := stop(); !errors.Is(err, shutdown.ErrOverdue) {

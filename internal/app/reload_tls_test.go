@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/joining"
 )
 
-// TestReloadOfACertificateAtANewPath: the pair is read where the new settings say. Settings without a certificate
-// need a restart, so they change nothing.
+// TestReloadOfACertificateAtANewPath checks that the certificate and its key are read from the paths in the
+// new settings. Settings without a certificate need a restart, so they change nothing.
 func TestReloadOfACertificateAtANewPath(t *testing.T) {
 	cert, key := certtest.Files(t)
 	is, reread, err := serverTLS(&config.Config{TLSCert: cert, TLSKey: key}, joining.NewNode(joining.Config{}), slog.New(slog.DiscardHandler))

@@ -9,8 +9,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestReplaceRoot: if a root is ended at once, the certificates and invitations of all workers are no longer
-// valid. New invitations are accepted, and the audit log records what has happened.
+// TestReplaceRoot checks that if a root is ended at once, the certificates and invitations of all workers
+// become invalid. New invitations are accepted, and the audit log records what has happened.
 func TestReplaceRoot(t *testing.T) {
 	b := newJoinBed(t, nil)
 	open, m := b.invite(api.TokenRequest{Name: "w2"}), b.joins(api.TokenRequest{Name: "w1"})
@@ -31,7 +31,7 @@ func TestReplaceRoot(t *testing.T) {
 	if _, err := b.client(again).Register(t.Context(), registration("w3", 1)); err != nil {
 		t.Error("a worker that has joined again:", err)
 	}
-	if n := rotations(t, b.n); n != 2 { // of the root, and of the rows that ended with it
+	if n := rotations(t, b.n); n != 2 { // one row about the root, and one about the rows that ended with it
 		t.Errorf("%d audit rows", n)
 	}
 }

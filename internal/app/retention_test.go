@@ -18,8 +18,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestRetention: a workflow keeps as many finished runs as it says, what goes takes its log files with it, runs that go
-// on stay, and folders of logs without a run go when they are old.
+// TestRetention checks that a workflow keeps the configured number of finished runs, that the log files of a
+// run are deleted with it, that unfinished runs stay, and that old log folders without a run are deleted.
 func TestRetention(t *testing.T) {
 	c := testConfig(t, nil)
 	n, k, stop := startNode(t, c)
@@ -96,8 +96,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionOfMade: of a workflow that a task makes, versions go whose runs are gone; others keep their
-// newest.
+// TestRetentionOfMade checks a workflow that a task makes: versions without runs are deleted. Other workflows
+// keep their newest version.
 func TestRetentionOfMade(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, map[string]string{"retention-runs": "1"}))
 	defer stop()
@@ -129,7 +129,7 @@ func TestRetentionOfMade(t *testing.T) {
 			if want := map[time.Duration]int{retention.SupersededMin: 4, 0: 1}[superseded]; err != nil || len(versions) != want || versions[0].Version != 4 {
 				t.Errorf("%s has %d versions after %v, %v", all[i].Name, len(versions), superseded, err)
 			}
-			all[i].Revision = -1 // it was seen
+			all[i].Revision = -1 // the row was seen
 		}
 	}
 	if !slices.ContainsFunc(all, func(w store.Workflow) bool { return w.Revision == -1 }) {
@@ -137,8 +137,8 @@ func TestRetentionOfMade(t *testing.T) {
 	}
 }
 
-// TestForgottenFires deletes lines of a schedule's ledger: their counts are read by day, and verify checks the ledger after
-// them.
+// TestForgottenFires deletes fires from a schedule's ledger. Their counts by day remain readable, and verify
+// accepts the rest of the ledger.
 func TestForgottenFires(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, nil))
 	defer stop()

@@ -16,8 +16,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestSecretsOfKinds: a task function gets the secrets of its input. No row, log, message and file has them,
-// and outputs that hold one are refused.
+// TestSecretsOfKinds: a task function gets the secrets of its input. No row, log, message or file contains
+// them, and outputs that contain one are refused.
 func TestSecretsOfKinds(t *testing.T) {
 	c := testConfig(t, nil)
 	n, k, stop := startNode(t, c)

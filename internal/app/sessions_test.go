@@ -85,7 +85,8 @@ func TestSignIn(t *testing.T) {
 	}
 	cookie = nil
 	wants(200, "POST", "/api/v1/session", `{"code":"`+code.Code+`"}`, "")
-	wants(403, "POST", "/api/v1/session:code", "", n.URL()) // only the first session makes codes
+	// Only a session that did not begin with a code can make codes.
+	wants(403, "POST", "/api/v1/session:code", "", n.URL())
 	child := cookie
 	cookie = nil
 	wants(200, "POST", "/api/v1/session", signIn(), "")

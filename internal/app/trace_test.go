@@ -11,9 +11,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestTracesOfCallers: the tasks of a run belong to the trace of the caller that started it, and so do those of the
-// runs that it starts: by calls, by calls of foreach, and by triggers that follow it. A workflow that
-// follows the runs that it calls, without end, leaves the trace.
+// TestTracesOfCallers checks that the tasks of a run belong to the trace of the caller that started the run.
+// The same holds for the runs that this run starts: by calls, by calls of foreach, and by triggers that
+// follow it. A workflow that follows its own called runs, without end, leaves the trace.
 func TestTracesOfCallers(t *testing.T) {
 	const (
 		sampled   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -12,9 +12,9 @@ import (
 )
 
 // TestYearAtScale plays days of hourly workflows with the default settings of retention:
-// SKEIN_YEAR=1000x365 is a year of 1,000 of them. Each run is in the ledger, and one of a hundred has a
-// log. Every table has its bound, which depends on the number of workflows and not on that of the runs
-// that there ever were. The log has the rows and sizes of a few days.
+// SKEIN_YEAR=1000x365 is a year of 1,000 of them. Each run is in the ledger, and one of a hundred has a log.
+// The bound of every table depends on the number of workflows, and not on the number of runs that ever
+// existed. The test logs the rows and sizes after some of the days.
 func TestYearAtScale(t *testing.T) {
 	scale, workflows, days := os.Getenv("SKEIN_YEAR"), 0, 0
 	if scale == "" {
@@ -26,8 +26,8 @@ func TestYearAtScale(t *testing.T) {
 	onBothStores(t, func(t *testing.T, db *yearDB) { liveHourly(t, db, workflows, days) })
 }
 
-// passDays is the number of days between two passes of retention. A node makes a pass each minute and looks at
-// a workflow about once in an hour. That often, looking would take most of the test's time.
+// passDays is the number of days between two passes of retention. A node makes a pass each minute and looks
+// at a workflow about once in an hour. At that frequency, the passes would take most of the test's time.
 const passDays = 5
 
 // liveHourly is TestYearAtScale on one database.
@@ -59,7 +59,7 @@ func liveHourly(t *testing.T, db *yearDB, workflows, days int) {
 	for name, n := range y.counts(known) {
 		bound, is := most[name]
 		if !is {
-			bound = 200 // what a new database has, and members
+			bound = 200 // rows of a new database, and of members
 		}
 		if n > bound {
 			t.Errorf("after %d days of %d hourly workflows, %s has %d rows, at most %d may be there", days, workflows, name, n, bound)
@@ -71,7 +71,7 @@ func liveHourly(t *testing.T, db *yearDB, workflows, days int) {
 func (y *year) shown(tables []string) {
 	text := ""
 	if y.db.tidy != "" {
-		y.ok(y.db.query(y.db.tidy, func(string, int64) {})) // in a real year the database does it by itself
+		y.ok(y.db.query(y.db.tidy, func(string, int64) {})) // in a real year the database tidies itself
 	}
 	for name, n := range y.counts(tables) {
 		if n >= 1000 {
@@ -83,7 +83,7 @@ func (y *year) shown(tables []string) {
 	y.Logf("day %d:%s", y.step, text)
 }
 
-// hour lets each workflow have its run of an hour, which takes a second.
+// hour makes the hourly run of each workflow, which takes one second.
 func (y *year) hour() {
 	y.Helper()
 	const second = dag.Micros(1_000_000)

@@ -30,20 +30,20 @@ import (
 	"skein.dev/skein/internal/tally"
 )
 
-// What a year of TestYear is made of.
+// Sizes of a year of TestYear.
 const (
 	yearSteps     = 24 // half months
 	yearStep      = 365 * 24 * time.Hour / yearSteps
 	yearWorkflows = 10
 )
 
-// yearTables says of each table whether rows come in the year. Those that do not are as many as people declare,
-// as there are shards and members, or as there is work that is unfinished.
+// yearTables says for each table whether the year adds rows to it. The rows of any other table are bounded by
+// the declared objects, by the shards and members, or by the unfinished work.
 var yearTables = map[string]bool{
 	"workflow": true, "version": true, "version_file": true, "run": true, "attempt": true, "event": true, "request": true,
 	"fire": true, "fire_day": true, "backfill": true, "backfill_run": true, "handler": true, "token": true, "session": true,
-	"roll": true, "run_hash": false, "run_key": false, // of SQLite; the year has too few keys for the last two
-	"unsuccessful": true, "run_tag": true, "log": true, "node_order": true, // of PostgreSQL
+	"roll": true, "run_hash": false, "run_key": false, // tables of SQLite; the year has too few keys for the last two
+	"unsuccessful": true, "run_tag": true, "log": true, "node_order": true, // tables of PostgreSQL
 	"meta": false, "shard": false, "shift": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
 	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "git_source": false, "namespace": false, "tally": true, "tally_mark": false, "trace_mark": false, "sent_event": true, "sent_head": false, "namespace_use": false, "namespace_stock": false, "alert_silence": false, "alert_rules": false, "member_lost": false, "incident": true, "notice": true,
@@ -54,8 +54,8 @@ var yearTables = map[string]bool{
 // every file stops growing. A table that is missing in yearTables fails the test: add it with its bound.
 func TestYear(t *testing.T) { onBothStores(t, liveYear) }
 
-// yearDB is a database of a year. query reads pairs of a text and a number. tables is a query of the names of
-// all tables, and sizes one of their sizes in bytes.
+// yearDB is a database of a year. query reads pairs of a text and a number. tables is a query for the names
+// of all tables, and sizes a query for their sizes in bytes.
 type yearDB struct {
 	engineOfYear
 	query         func(sql string, see func(name string, n int64)) error
@@ -121,7 +121,7 @@ func onBothStores(t *testing.T, f func(t *testing.T, db *yearDB)) {
 	})
 }
 
-// yearStore is a store whose clock is the year's.
+// yearStore is a store whose clock shows the time of the year.
 type yearStore struct {
 	store.Store
 	store.Retention
@@ -130,7 +130,7 @@ type yearStore struct {
 
 func (s *yearStore) Clock(context.Context) (dag.Micros, error) { return s.now, nil }
 
-// year is what happens in it.
+// year holds the state of a year that a test plays.
 type year struct {
 	*testing.T
 	st        *yearStore
@@ -138,17 +138,17 @@ type year struct {
 	logs      store.Logs    // nil if the database has none
 	cluster   store.Cluster // nil if it is for one node
 	data      string
-	workflows int // those that stay
+	workflows int // number of workflows that are not deleted
 	batch     store.Batch
 	owner     dag.HandlerID
 	step      int
-	last      uint32 // number of the last id
-	logged    int    // runs of TestYearAtScale that had the choice of a log
+	last      uint32 // number in the last id
+	logged    int    // runs of TestYearAtScale so far; one of a hundred gets a log
 	versions  int32
 	tally     *tally.Folder // nil if nothing is counted
 }
 
-// engineOfYear is what the store of a year has to be able to do.
+// engineOfYear holds the methods that the store of a year needs.
 type engineOfYear interface {
 	store.Store
 	store.Retention
@@ -205,7 +205,7 @@ func liveYear(t *testing.T, db *yearDB) {
 	}
 }
 
-// newYear is a year before its begin, with the retention of a node with these settings.
+// newYear returns a year that has not begun, with the retention of a node with these settings.
 func newYear(t *testing.T, db *yearDB, c *config.Config, workflows int) (*year, *retention.Cleaner) {
 	st := &yearStore{Store: db, Retention: db, now: dag.Micro(time.Now())}
 	y := &year{T: t, st: st, db: db, data: c.Data, workflows: workflows}
@@ -218,7 +218,7 @@ func newYear(t *testing.T, db *yearDB, c *config.Config, workflows int) (*year, 
 	}
 	cfg := (&Node{services: services{store: st, depot: files}, cfg: c, log: log}).retention()
 	cfg.Owner, cfg.Owns, cfg.Gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
-	cfg.Rest = 0 // no other work is held up
+	cfg.Rest = 0 // the pauses are for other work, and there is none
 	return y, retention.New(cfg)
 }
 
@@ -228,7 +228,7 @@ func (y *year) tables() (names []string) {
 	return names
 }
 
-// counts are the rows of tables, and the files.
+// counts returns the number of rows of each table, and the number of files.
 func (y *year) counts(tables []string) map[string]int64 {
 	y.Helper()
 	counts := map[string]int64{"files": y.files()}
@@ -281,7 +281,7 @@ func (y *year) ends() {
 	}
 }
 
-// begin takes the shard and declares the workflows that stay.
+// begin takes the shard and declares the workflows that are not deleted.
 func (y *year) begin() {
 	h, err := y.st.Register(y.Context(), uuid.NewString(), "node")
 	y.ok(err)
@@ -312,7 +312,7 @@ func (y *year) version(id dag.WorkflowID, n int32) store.Version {
 		Created: y.st.now, Files: []store.File{{Name: "a", Mode: 0o644, Data: []byte("x")}}}
 }
 
-// live has something of everything happen.
+// live makes some objects of every kind.
 func (y *year) live() {
 	y.versions++
 	for w := range yearWorkflows {
@@ -357,7 +357,7 @@ func (y *year) live() {
 	y.incidents()
 }
 
-// incidents open, are told and are resolved. Some of the notices were not sent.
+// incidents opens incidents, notifies their channels and resolves them. Some of the notices are not sent.
 func (y *year) incidents() {
 	for i := range 10 {
 		n := store.Incident{ID: uuid.UUID(y.id()), Workflow: 1, Namespace: "default", Rule: "failed", State: store.IncidentResolved, Revision: 1,
@@ -371,8 +371,8 @@ func (y *year) incidents() {
 	y.commit()
 }
 
-// people come and go: in each half month one takes the place of another, with a role, a password, an account
-// at a provider and a secret of its own. It signs in often, and leaves sessions that are never ended.
+// people replaces one user by another in each half month. Each user has a role, a password, an account at a
+// provider and a secret. The user signs in often, and leaves sessions that are never ended.
 func (y *year) people() {
 	name, was := fmt.Sprint("person-", y.step), fmt.Sprint("person-", y.step-1)
 	rights, err := y.db.Rights(y.Context())
@@ -396,7 +396,9 @@ func (y *year) people() {
 	y.ok(err)
 	for i := range 8 {
 		one := store.Session{Hash: []byte(fmt.Sprint(name, i)), Principal: revision, Expires: 4e15, Code: i == 1}
-		if i%2 == 0 { // expired by the year's next step: sessions use the clock of the database, not the year's
+		// This session has expired at the next step of the year, because sessions use the clock of the
+		// database and not that of the year.
+		if i%2 == 0 {
 			one.Principal, one.Token, one.Expires = store.FirstService, int64(y.step*8+i), 1
 		}
 		_, err := y.db.AddSession(y.Context(), one, store.SessionBounds{OfOne: 2, All: 100})
@@ -404,7 +406,7 @@ func (y *year) people() {
 	}
 }
 
-// runs has runs of a workflow, each with a tag and a line of the ledger, some with a key, some failed.
+// runs makes runs of a workflow. Each has a tag and a fire in the ledger; some have a key, and some failed.
 func (y *year) runs(w dag.WorkflowID) {
 	var made []dag.RunRow
 	for i := range 6 {
@@ -449,7 +451,7 @@ func (y *year) runs(w dag.WorkflowID) {
 	y.commit()
 }
 
-// id is that of a run that is made now.
+// id returns the id of a run that is made now.
 func (y *year) id() (id dag.RunID) {
 	y.last++
 	binary.BigEndian.PutUint64(id[:8], uint64(y.st.now/1000)<<16|7<<12)
