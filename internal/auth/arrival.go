@@ -19,7 +19,8 @@ func ArrivalCookie(value string, secure bool) string {
 	return c.String()
 }
 
-// ArrivalOf returns the value of that cookie. It returns "" if the request has none, or several.
+// ArrivalOf returns the value of the cookie that ArrivalCookie stores. It returns "" if the request has none,
+// or several.
 func ArrivalOf(r *http.Request, secure bool) string {
 	all := r.CookiesNamed(cookieName(secure) + "-arrival")
 	if len(all) != 1 {

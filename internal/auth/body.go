@@ -104,7 +104,8 @@ type body struct {
 	began   bool
 	ended   bool
 	problem *api.Problem
-	// The caller for whom another node passes the request on; nil if the request comes from outside.
+	// passed is the caller for whom another node passes the request on. It is nil if the request comes from
+	// outside.
 	passed *Principal
 	sum    hash.Hash // hash of the bytes read so far, if another node passes the request on
 }

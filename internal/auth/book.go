@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// freshFor is the age up to which the tokens in memory are used without another reading. After staleAfter, a
-	// call waits for that reading. So every node refuses a revoked token after at most staleAfter. A stream ends
-	// within staleAfter plus recheckEach, which is less than 5 s.
+	// freshFor is the age up to which the tokens in memory are used without reading them again. After staleAfter,
+	// a call waits for the next reading. So every node refuses a revoked token after at most staleAfter. A stream
+	// ends within staleAfter plus recheckEach, which is less than 5 s.
 	freshFor   = 1250 * time.Millisecond
 	staleAfter = 2500 * time.Millisecond
 	// recheckEach is the time between two checks of a call that lasts.

@@ -18,7 +18,7 @@ type call struct {
 	held  held
 	rates *rates
 
-	// The following fields are used if the gate checks the credential again while the call lasts.
+	// cancel and the following fields are used if the gate checks the credential again while the call lasts.
 	cancel context.CancelCauseFunc
 	due    time.Time // the next check
 	open   bool      // the call has not ended; protected by the mutex of watch
@@ -63,7 +63,7 @@ func (g *Gate) callOf(ctx context.Context, c *credential) *call {
 }
 
 // watch checks the credentials of calls again while the calls last, each recheckEach after the begin of the
-// call or after the check before. So the list of calls is in the order of the checks, and one timer suffices.
+// call or after its last check. So the list of calls is in the order of the checks, and one timer suffices.
 type watch struct {
 	lost func(*call) error // returns why a call must end, or nil
 

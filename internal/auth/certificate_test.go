@@ -62,7 +62,7 @@ func TestCertificateRefusals(t *testing.T) {
 		got = append(got, call(new(x509.Certificate)))
 	}
 	got = append(got, call(v.known))
-	// The second may change once in between, so one more refusal is possible.
+	// A new second may begin between the calls, so one more refusal is possible.
 	if v.n > 4 || !slices.Contains(got, http.StatusTooManyRequests) || got[5] != http.StatusOK {
 		t.Errorf("%d verifications, answers %v", v.n, got)
 	}

@@ -282,7 +282,7 @@ func TestConnectionsOfAllAddresses(t *testing.T) {
 		t.Errorf("%d connections were closed", d.conns.Closed())
 	}
 	busies := []*bufio.Reader{busy}
-	for i := range 15 { // after these, all are busy
+	for i := range 15 { // after these, all connections are busy
 		_, from := d.dial(t, fmt.Sprintf("127.0.2.%d", i/most+1), hook)
 		busies = append(busies, from)
 		<-working

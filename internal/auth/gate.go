@@ -33,7 +33,7 @@ type Store interface {
 type Route struct {
 	// Verb is the verb that a caller needs. If it is zero, every call is refused.
 	Verb access.Verb
-	// BodyMax bounds the body, in bytes. 0 if the route takes no body.
+	// BodyMax bounds the body, in bytes. It is 0 if the route takes no body.
 	BodyMax int64
 }
 
@@ -356,8 +356,8 @@ func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool 
 	return g.allows(t, v)
 }
 
-// stillHeld returns the context of a call that opens a line. With it, the line checks its token again
-// after the call has ended.
+// stillHeld returns the context of a call that opens a long-lived connection (package line). With this
+// context, the connection checks its token again after the call has ended.
 func stillHeld(request context.Context, k *call) context.Context {
 	return line.Checked(k, func() error {
 		if _, err := k.again(request); err != nil {

@@ -124,7 +124,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestRevokedOnALine: a line may last longer than a call, but ends with its token.
+// TestRevokedOnALine checks that the connection of a line may last longer than its call, but is refused after
+// its token was revoked.
 func TestRevokedOnALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
@@ -145,7 +146,9 @@ func TestRevokedOnALine(t *testing.T) {
 		if err := s.RevokeToken(t.Context(), row.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second) // of the bubble's clock: the store's answer counts for this time
+		// This is a sleep on the clock of the bubble. A token stays valid for less than this
+		// time without a new answer of the store.
+		time.Sleep(5 * time.Second)
 		var refused *line.Refused
 		if err := line.Check(stays); !errors.As(err, &refused) || refused.Code != line.Unauthenticated || !strings.Contains(refused.Text, "revoked") {
 			t.Errorf("a revoked token: %v", err)
@@ -180,7 +183,7 @@ func TestLostRight(t *testing.T) {
 			}
 		}
 		over := func() bool {
-			time.Sleep(5 * time.Second) // of the bubble's clock
+			time.Sleep(5 * time.Second) // on the clock of the bubble
 			synctest.Wait()
 			select {
 			case <-ended:

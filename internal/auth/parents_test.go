@@ -28,8 +28,9 @@ func below(t *testing.T, s store.Tokens, kind, name string, parent int64) (strin
 	return secret, row
 }
 
-// TestParents: a token that a token made has no right that one of those above it lacks, and ends with each of
-// them: on the node that has seen it before, on another one, after a restart, and in the middle of a stream.
+// TestParents checks a token that was made by another token. It has only rights that all of its ancestors
+// have, and it ends when any of them ends: on the node that has seen it before, on another node, after a
+// restart, and in the middle of a stream.
 func TestParents(t *testing.T) { synctest.Test(t, parents) }
 
 func parents(t *testing.T) {
@@ -54,7 +55,8 @@ func parents(t *testing.T) {
 		}}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 	}
 	start()
-	// Each line is a chain of its own: what is at its top, the middle, and the end.
+	// chain makes a chain of tokens: one at the top, one in the middle, and at the end a token of the API and a
+	// token of a worker.
 	chain := func(name string, expires dag.Micros) (top, middle store.Token, end, worker string) {
 		t.Helper()
 		_, top = add(t, s.st, store.TokenAPI, name, expires)
@@ -121,7 +123,8 @@ func parents(t *testing.T) {
 	ends("the top has expired", open)
 	everywhere("the top has expired", end, worker, 401, 401)
 
-	// The rights of one above shrink, and come back. It belongs to ann, the others to the first service.
+	// The rights of an ancestor shrink and grow again. This ancestor belongs to ann, and the others belong to the
+	// first service.
 	cluster := store.Binding{Role: "cluster", Namespace: store.All}
 	change(store.RightsChange{Add: &store.Principal{Kind: store.PrincipalUser, Name: "ann", State: store.PrincipalActive}, Bind: []store.Binding{cluster}})
 	revision, err := s.st.RightsRevision(t.Context())

@@ -47,7 +47,7 @@ type rates struct {
 	spaces map[string]*bucket // namespace → its bucket, for namespaces with a quota
 	open   map[rated]int      // streams
 	since  map[string]int     // calls since told, by the name of the caller
-	told   time.Time          // when what callers use was last published
+	told   time.Time          // time at which the use of callers was last published
 	elsewhere
 }
 
@@ -131,8 +131,8 @@ func (r *rates) spaceOver(namespace string, perMinute int64) bool {
 	return false
 }
 
-// takes takes one call from a bucket. The bucket gets rate calls a second, and holds at most most. takes
-// reports whether the bucket was empty.
+// takes takes one call from a bucket. The bucket gets rate calls a second, and holds at most the number of
+// calls in the parameter most. takes reports whether the bucket was empty.
 func takes[K comparable](of map[K]*bucket, who K, now time.Time, rate, most float64) bool {
 	b := of[who]
 	if b == nil {

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestRates: a caller has a burst and then so many calls a second, and takes nothing from another one. The
-// token of the start, workers and nodes are not bounded.
+// TestRates checks that a caller may make a burst of calls and then a bounded number a second, and that this
+// does not reduce the calls of another caller. The local token, workers and nodes are not bounded.
 func TestRates(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := &rates{Rates: Rates{Sessions: 10, Tokens: 5}, now: func() time.Time { return now }, calls: map[rated]*bucket{}, spaces: map[string]*bucket{}}
@@ -135,9 +135,9 @@ func streams(t *testing.T) {
 	}
 }
 
-// TestSharedRates: of a bound, each node grants what a caller does not use at the others, and at least an
-// equal part. So all nodes together meet the bound once they know of one another, and one node alone grants
-// all.
+// TestSharedRates checks the part of a bound that each node grants: the part that the caller does not use at
+// the other nodes, and at least an equal part. So all nodes together keep the bound once they know each
+// other's loads, and a node without other nodes grants the whole bound.
 func TestSharedRates(t *testing.T) {
 	now := time.Unix(1000, 0)
 	gates, loads := make([]*Gate, 3), make([]*store.Load, 3)
@@ -154,8 +154,8 @@ func TestSharedRates(t *testing.T) {
 			spaces: map[string]*bucket{}, open: map[rated]int{}, elsewhere: elsewhere{others: others}}}
 	}
 	who := credential{token: store.Token{Kind: store.TokenAPI, Principal: 7}}
-	// second returns the calls of a second that pass, at some nodes. After five seconds, the nodes renew their
-	// rows.
+	// second plays one second with calls at the busy nodes, and returns the number of accepted calls. After five
+	// seconds, the nodes renew their rows.
 	seconds := 0
 	second := func(busy ...int) (passed int) {
 		for range 10 {
@@ -196,7 +196,7 @@ func TestSharedRates(t *testing.T) {
 	settle(30, 1)
 	settle(30, 1, 2)
 	gates[0].rates.open[rated{false, 7}] = 5
-	loads[0], loads[1] = gates[0].Load(&store.Load{}), nil // a node of an earlier version does not tell
+	loads[0], loads[1] = gates[0].Load(&store.Load{}), nil // a node of an earlier version does not report its load
 	now = now.Add(2 * othersEach)
 	if got := gates[2].rates.streams("token/7", 9, now); got != 4 {
 		t.Errorf("with 5 of 9 streams at another node, %v are granted", got)

@@ -335,7 +335,7 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 		return t, 0, err
 	}
 	parent = s.gate.book.session(row.ID).Parent
-	// Must come first, because the next read drops a removed code.
+	// holderOf must be called first, because the next read drops a removed code.
 	t, refusal := s.gate.book.holderOf(&row)
 	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // the end of the code is part of the sign-in, so it gets no audit row
 	if errors.Is(err, store.ErrNotFound) {

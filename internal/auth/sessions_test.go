@@ -217,8 +217,8 @@ func TestCodes(t *testing.T) {
 	})
 }
 
-// TestCodesOfSessions: a session that a code of another session has opened ends with that one, by whatever
-// that one ends, and makes no further code.
+// TestCodesOfSessions checks a session that was opened with a code of another session. It ends with that
+// other session, for whatever reason that one ends, and it can make no further code.
 func TestCodesOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedIn(t)

@@ -10,10 +10,10 @@ import (
 )
 
 // Nodes count the calls and streams of callers themselves, because a shared count would cost a call between
-// nodes for each request. Instead, each node publishes in its row how much its callers use (Gate.Load). Of a
-// bound, a node grants a caller what the caller does not use at the other nodes, but at least an equal part.
-// So a caller of one node has the whole bound. If a caller uses all nodes, the sum meets the bound as soon as
-// the nodes have read the rows of one another.
+// nodes for each request. Instead, each node publishes in its row how much its callers use (Gate.Load). A
+// node grants a caller the part of its bound that the caller does not use at the other nodes, but at least an
+// equal part. So a caller of one node has the whole bound. If a caller uses all nodes, the sum meets the
+// bound as soon as the nodes have read the rows of one another.
 
 // OthersOf returns a function that returns the loads of the other present nodes, one for each node.
 func OthersOf(view func() ([]store.Member, []store.ShardRow), self func() store.Handler) func() []*store.Load {
@@ -28,7 +28,7 @@ func OthersOf(view func() ([]store.Member, []store.ShardRow), self func() store.
 	}
 }
 
-// othersEach is the time for which a node uses what it has read of the others.
+// othersEach is the time for which a node uses the loads of the other nodes that it has read.
 const othersEach = time.Second
 
 // elsewhere is how much callers use at the other nodes.
@@ -61,8 +61,9 @@ func (x *elsewhere) of(name string, now time.Time) store.CallerUse {
 	return x.used[name]
 }
 
-// rate returns the part of a rate that this node grants to a caller now. It moves halfway from what the
-// caller has used here to what the others leave, because the others move at the same time.
+// rate returns the part of a rate that this node grants to a caller now. The part moves only halfway from the
+// caller's use at this node to the use that the other nodes leave free, because the other nodes change their
+// parts at the same time.
 func (x *elsewhere) rate(name string, bound float64, now time.Time) float64 {
 	others := x.of(name, now).Rate
 	if others == 0 {
@@ -85,8 +86,8 @@ func (w rated) name() string {
 
 func spaceName(namespace string) string { return "namespace/" + namespace }
 
-// Load adds to the load of a node what its callers have used since the call before. The membership calls it
-// with each renewal.
+// Load adds to the load of a node what its callers have used since the last call of Load. The membership
+// calls it with each renewal.
 func (g *Gate) Load(l *store.Load) *store.Load {
 	if g == nil {
 		return l

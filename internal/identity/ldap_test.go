@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/identity/ldaptest"
 )
 
-// directory is one of the settings, as they are read.
+// directory returns a directory with settings for the server s, changed by change.
 func directory(t *testing.T, s *ldaptest.Slapd, change func(l map[string]string)) *identity.Directory {
 	t.Helper()
 	l := map[string]string{"name": "corp", "url": s.LDAPS, "ca_file": filepath.Join(s.Dir, "ca.pem"), "bind_dn": "cn=skein," + ldaptest.Suffix,
@@ -44,7 +44,7 @@ func directory(t *testing.T, s *ldaptest.Slapd, change func(l map[string]string)
 	return identity.NewDirectory(*set.LDAP, read, slog.New(slog.DiscardHandler))
 }
 
-// TestDirectory asks a real directory for people, in each of the ways in which it can be set.
+// TestDirectory signs people in with a real directory, with each form of its settings.
 func TestDirectory(t *testing.T) {
 	s := ldaptest.Start(t)
 	byDN := func(l map[string]string) {
@@ -111,8 +111,8 @@ func TestDirectory(t *testing.T) {
 	refused("away", identity.Away, nil, "ann")
 }
 
-// TestDirectoryHangs: a directory that takes the connection and says nothing is given up at the end of the
-// caller's time.
+// TestDirectoryHangs: if a directory accepts the connection and does not answer, the sign-in ends at the
+// caller's deadline.
 func TestDirectoryHangs(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -125,7 +125,7 @@ func TestDirectoryHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		var r *identity.Refusal
 		_, err := directory(t, s, func(set map[string]string) { set["url"] = scheme + l.Addr().String() }).SignIn(ctx, "ann", "x")
-		// The connection may be given up a moment before the timer of ctx has run.
+		// The connection may end a moment before the timer of ctx fires.
 		if end, _ := ctx.Deadline(); !errors.As(err, &r) || r.Kind != identity.Away || time.Now().Before(end) {
 			t.Errorf("%s: %v", scheme, err)
 		}

@@ -20,7 +20,7 @@ type LDAP struct {
 	CAFile string `json:"ca_file"`
 	// Plaintext sends passwords without TLS. It is permitted only for ldap:// on loopback.
 	Plaintext bool `json:"plaintext"`
-	// The server finds people with an account of its own. Without such an account, it signs in with the name
+	// BindDN is the account with which the server finds people. Without it, the server signs in with the name
 	// that UserDN forms.
 	BindDN           string `json:"bind_dn"`
 	BindPasswordFile string `json:"bind_password_file"`
@@ -29,7 +29,7 @@ type LDAP struct {
 	UserFilter       string `json:"user_filter"`  // "" means (uid={name})
 	GroupBase        string `json:"group_base"`   // "" if people are in no groups
 	GroupFilter      string `json:"group_filter"` // "" means (member={dn})
-	// The attributes: the name of a new user, the permanent id of an account, and the name of a group.
+	// These attributes contain the name of a new user, the permanent id of an account, and the name of a group.
 	NameAttribute  string `json:"name_attribute"`  // "" means uid
 	IDAttribute    string `json:"id_attribute"`    // "" means entryUUID
 	GroupAttribute string `json:"group_attribute"` // "" means cn

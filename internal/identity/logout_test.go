@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestLogoutAgain: a logout that had no effect, because the sessions could not be ended, may come again. One
-// that had its effect may not.
+// TestLogoutAgain checks that a logout token is accepted again if the sessions could not be ended, and is
+// refused if they were ended.
 func TestLogoutAgain(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

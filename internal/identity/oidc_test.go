@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestAway: a provider that does not answer costs one line of the log, however often it is asked and however
-// much it sends. A caller who leaves is no fault of the provider.
+// TestAway checks that a provider that does not answer causes one log line, however often it is called and
+// however much it sends. If a caller leaves early, that is not logged as a fault of the provider.
 func TestAway(t *testing.T) {
 	var away atomic.Bool
 	var issuer string

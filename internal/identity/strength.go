@@ -12,7 +12,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Strength is how surely a provider must know who signs in. The zero value demands nothing.
+// Strength says how reliably a provider must have authenticated a person. The zero value demands nothing.
 type Strength struct {
 	// RequireACR lists levels of the provider, the preferred one first. The server asks for them, and the ID
 	// token must name one of them as acr.

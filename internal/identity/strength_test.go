@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestStrength holds which ID tokens are strong enough.
+// TestStrength checks which ID tokens are strong enough.
 func TestStrength(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	none, all := Strength{}, Strength{RequireACR: []string{"high"}, RequireAMR: []string{"mfa"}, MaxAge: "1h"}
@@ -22,7 +22,7 @@ func TestStrength(t *testing.T) {
 		strong bool
 	}{
 		{&none, `{}`, true},
-		{&none, `{"acr":1,"amr":"pwd","auth_time":"1799999999"}`, true}, // as some providers send them
+		{&none, `{"acr":1,"amr":"pwd","auth_time":"1799999999"}`, true}, // some providers send claims of these types
 		{&recent, `{"amr":"pwd","auth_time":1799999999}`, true},
 		{&recent, `{"auth_time":"1799999999"}`, false},
 		{&recent, `{"auth_time":null}`, false},

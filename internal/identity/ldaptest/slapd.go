@@ -23,7 +23,7 @@ import (
 
 const (
 	slapdPath = "/usr/sbin/slapd"
-	// Suffix is above all entries.
+	// Suffix is the entry above all others.
 	Suffix = "dc=example,dc=com"
 )
 
@@ -197,7 +197,7 @@ access to * by users read by * none
 	return s
 }
 
-// Change gives a group other members, by the accounts' uid. The group is replaced as a whole.
+// Change replaces the members of a group. uids are the uid attributes of the new members.
 func (s *Slapd) Change(t testing.TB, group string, uids ...string) {
 	t.Helper()
 	c, err := ldap.DialURL(s.LDAP)
@@ -208,7 +208,7 @@ func (s *Slapd) Change(t testing.TB, group string, uids ...string) {
 	if err := c.Bind("cn=root,"+Suffix, "Root-Secret-1"); err != nil {
 		t.Fatal(err)
 	}
-	members := []string{""} // a group needs one
+	members := []string{""} // a group needs at least one member
 	for _, uid := range uids {
 		members = append(members, "uid="+uid+",ou=people,"+Suffix)
 	}
