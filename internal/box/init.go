@@ -66,7 +66,7 @@ func begin() (pid int, err error) {
 		}
 	}
 	if err := unix.Access(s.Dir, unix.F_OK); err != nil {
-		return 0, err // otherwise the box would have an empty folder of that name
+		return 0, err // without this check, the box would have an empty folder of that name
 	}
 	if err := s.furnish(); err != nil {
 		return 0, &fence.EnterError{Err: err}

@@ -104,7 +104,8 @@ func (s *Spec) binds() (binds []bind, links map[string]string, err error) {
 	}); err != nil {
 		return nil, nil, err
 	}
-	// The user needs no right for the folders above these. No task can replace them, or put links there.
+	// The user needs no right for the folders above the paths of Given. No task can replace these folders, or put
+	// links there.
 	add(s.Fence.Given, false)
 	add(s.Fence.Own, true)
 	for _, path := range s.Fence.Shut {
@@ -149,7 +150,7 @@ func open(path string) (fd int, real string, err error) {
 	return fd, real, nil
 }
 
-// asUser calls do with the rights of a user to files. The caller has locked its thread.
+// asUser calls the function do with the rights of a user to files. The caller has locked its thread.
 func asUser(uid, gid uint32, do func()) (err error) {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -198,7 +199,7 @@ func (b *bind) take() error {
 	return nil
 }
 
-// put moves the mount to its place in the box. before are the mounts that are there.
+// put moves the mount to its place in the box. before holds the mounts that were put before this one.
 func (b *bind) put(root *os.Root, before []bind) (err error) {
 	folder := true
 	if !b.mask {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLinksOfTasks checks the root of a box into which a task puts links while it is built. The init is root,
-// and makes nothing in the folders that these links name. It mounts nothing on them.
+// TestLinksOfTasks checks the root of a box into which a task puts links while it is built. The init is root.
+// It must make nothing in the folders that these links name, and mount nothing on them.
 func TestLinksOfTasks(t *testing.T) {
 	site, machine := t.TempDir(), t.TempDir()
 	for _, path := range []string{site + "/srv/team", machine + "/cron"} {

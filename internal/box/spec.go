@@ -10,7 +10,7 @@ type Spec struct {
 	Tmp   string     // the folder that is /tmp
 	// Net gives the task the network of the machine; otherwise it has only a loopback interface of its own.
 	Net bool
-	// The user ID of the task, and the ID of its only group.
+	// UID is the user ID of the task, and GID the ID of its only group.
 	UID, GID uint32
 
 	Path string

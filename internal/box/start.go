@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// The descriptors of an init besides the first three.
+// The descriptors of an init in addition to the first three.
 const (
 	specFile   = 3
 	answerFile = 4

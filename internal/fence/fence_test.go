@@ -20,8 +20,8 @@ import (
 // actVar names what the test binary does behind a fence, instead of tests.
 const actVar = "FENCE_TEST_ACT"
 
-// TestMain runs nothing on a kernel without Landlock. That is an error where CI is set, so that it does not
-// hide.
+// TestMain runs nothing on a kernel without Landlock. If CI is set, such a kernel is an error, so that the
+// tests are not skipped unnoticed.
 func TestMain(m *testing.M) {
 	if act := os.Getenv(actVar); act != "" {
 		errno, _ := acts[act](os.Args[1:]).(syscall.Errno)
