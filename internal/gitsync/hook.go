@@ -27,8 +27,8 @@ const HookBytesMax = 2 << 20
 // hookToldEvery is the pause between two log lines about the secret of one source.
 const hookToldEvery = time.Hour
 
-// ErrUnsigned says that a call does not prove that its sender has the secret of a source, or that there
-// is no such source, or that it has no webhook.
+// ErrUnsigned says that a call does not prove that its sender has the secret of a source, or that there is no
+// such source, or that the source has no webhook.
 var ErrUnsigned = errors.New("the call is not signed with the secret of a git source")
 
 // The forms of the proofs.
@@ -67,7 +67,7 @@ func (y *Syncer) Hook(ctx context.Context, namespace, name string, header http.H
 	y.mu.Unlock()
 	select {
 	case y.wake <- struct{}{}:
-	default: // a round is coming anyway
+	default: // a wake-up is already waiting
 	}
 	return true, form, nil
 }
@@ -105,14 +105,14 @@ func (y *Syncer) hookSecret(ctx context.Context, g *store.GitSource, name string
 // hookState is the state of the webhook of a source.
 type hookState struct {
 	mu     sync.Mutex // protects the following fields
-	name   string     // of the secret
+	name   string     // name of the secret
 	secret string
 	read   time.Time
 	told   time.Time // the last log line
 }
 
-// signedBy returns the form in which a call proves the knowledge of the secret; "": it proves nothing. It
-// takes the same time if there is no secret.
+// signedBy returns the form in which a call proves the knowledge of the secret, or "" if the call proves
+// nothing. It takes the same time if there is no secret.
 func signedBy(secret string, header http.Header, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write(body)
@@ -129,7 +129,7 @@ func signedBy(secret string, header http.Header, body []byte) string {
 	return ""
 }
 
-// refOf returns the full name of the branch or tag that a push has changed; "": the call names none.
+// refOf returns the full name of the branch or tag that a push has changed, or "" if the call names none.
 func refOf(header http.Header, body []byte) string {
 	if strings.HasPrefix(header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		form, err := url.ParseQuery(string(body))

@@ -30,7 +30,7 @@ import (
 // Spec is the description of a git source, as a person has set it.
 type Spec struct {
 	URL    string            `json:"url"`              // https, http, ssh or file; or USER@HOST:PATH
-	Branch string            `json:"branch,omitempty"` // "" and no Tag: main
+	Branch string            `json:"branch,omitempty"` // "" means main if Tag is "", too
 	Tag    string            `json:"tag,omitempty"`
 	Folder string            `json:"folder,omitempty"` // "" means the whole repository
 	Every  workflow.Duration `json:"every,omitempty"`  // 0 means everyDefault
@@ -40,8 +40,8 @@ type Spec struct {
 	Password   string `json:"password_secret,omitempty"`
 	Key        string `json:"key_secret,omitempty"`
 	KnownHosts string `json:"known_hosts,omitempty"`
-	// Hook is the name of the secret with which webhooks of the server of the repository are signed. "": there
-	// is no webhook.
+	// Hook is the name of the secret with which webhooks of the server of the repository are signed. It is "" if
+	// there is no webhook.
 	Hook string `json:"hook_secret,omitempty"`
 	// Removed is the treatment of workflows whose files were removed. "" means Pause.
 	Removed string `json:"removed,omitempty"`
@@ -210,7 +210,7 @@ func (s *Spec) every() time.Duration {
 type State struct {
 	Spec int64  `json:"spec"`           // the version of the Spec at the last look
 	Seen string `json:"seen,omitempty"` // the commit of the branch at the last look
-	// The commit whose workflows were applied; "" if there is none.
+	// Applied is the commit whose workflows were applied; "" if there is none.
 	Applied   string    `json:"applied,omitempty"`
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 	Author    string    `json:"author,omitempty"`  // author of the commit Applied
@@ -225,7 +225,7 @@ type State struct {
 // Failing is the reason why a look failed.
 type Failing struct {
 	Since time.Time `json:"since"`
-	// The refused commit; "" if the repository could not be read.
+	// Commit is the refused commit; "" if the repository could not be read.
 	Commit string          `json:"commit,omitempty"`
 	Why    string          `json:"why"`
 	Faults workflow.Errors `json:"faults,omitempty"` // up to faultsMax

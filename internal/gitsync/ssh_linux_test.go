@@ -20,7 +20,7 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// TestOverSSH: a repository over ssh, with one key and the known keys of the server only.
+// TestOverSSH reads a repository over ssh. ssh uses one key, and accepts only the known keys of the server.
 func TestOverSSH(t *testing.T) {
 	sshd := "/usr/sbin/sshd"
 	if _, err := os.Stat(sshd); err != nil {

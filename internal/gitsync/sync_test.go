@@ -29,7 +29,7 @@ import (
 	"skein.dev/skein/sdk/shared/mask"
 )
 
-// applier remembers the sets, and accepts all.
+// applier remembers the sets that it gets, and accepts each of them.
 type applier struct {
 	sets   []*Set
 	faults workflow.Errors
@@ -150,8 +150,8 @@ func (b *bench) local() string { return fmt.Sprintf(`{"url":"file://%s"}`, b.rep
 
 const simple = "name: %s\ntasks: {a: {run: 'true'}}\n"
 
-// TestSync: the workflows of a commit are one set, with the files that travel with them. A wrong file leaves
-// the commit before in force, and the state says what is wrong where.
+// TestSync checks that the workflows of a commit are applied as one set, with the files that they name. If a
+// file is wrong, the previous commit stays in force, and the state names the fault and its place.
 func TestSync(t *testing.T) {
 	b := newBench(t)
 	b.file("flows/a.yaml", "name: a\nfiles: [lib/*.py, conf.yaml]\ntasks: {a: {run: {file: lib/a.py}}}\n")
@@ -288,7 +288,8 @@ func TestStrangeRepositories(t *testing.T) {
 	}
 }
 
-// TestOverHTTP: a repository of a server that wants a password, over the relay; rules of egress refuse it.
+// TestOverHTTP reads a repository from a server that requires a password, over the relay. It also checks that
+// the egress rules can refuse the server.
 func TestOverHTTP(t *testing.T) {
 	b := newBench(t)
 	b.file("a.yaml", fmt.Sprintf(simple, "a"))
@@ -329,7 +330,7 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-// TestHangingServer: a server that answers nothing holds up no other source, and its look ends with its
+// TestHangingServer: a server that does not answer delays no other source, and its look ends with its
 // context.
 func TestHangingServer(t *testing.T) {
 	b := newBench(t)
@@ -372,7 +373,7 @@ func TestHangingServer(t *testing.T) {
 	}
 }
 
-// TestHangUp: a caller that hangs up while the commit is applied loses nothing.
+// TestHangUp: if a caller hangs up while a commit is applied, the commit is still recorded.
 func TestHangUp(t *testing.T) {
 	b := newBench(t)
 	b.file("a.yaml", fmt.Sprintf(simple, "a"))
@@ -398,8 +399,8 @@ func TestLongPaths(t *testing.T) {
 	}
 }
 
-// TestTurns: a look comes when it is due, only on the node that owns the shard, and a state of an older
-// version is not written.
+// TestTurns checks that a repository is read when that is due, and only on the node that owns the shard. The
+// state of an older version of the source is not written.
 func TestTurns(t *testing.T) {
 	b := newBench(t)
 	b.file("a.yaml", fmt.Sprintf(simple, "a"))
@@ -487,8 +488,8 @@ func secretsOf(all map[string]string) func(context.Context, string, string) (str
 	return func(_ context.Context, _, name string) (string, error) { return all["pass-"+name], nil }
 }
 
-// TestPointers: a pointer of Git LFS in place of a workflow file, or of a file that travels, is a fault that
-// names the remedy. Other pointers do not matter.
+// TestPointers: a pointer of Git LFS in place of a workflow file, or of a file that a workflow names, is a
+// fault, and its text names the remedy. Other pointers do not matter.
 func TestPointers(t *testing.T) {
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
 	files := fstest.MapFS{

@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestBounds checks that large configurations are refused, because every look of every node reads them, and
-// so are addresses with a password.
+// TestBounds checks that addresses with a password are refused, and large configurations, because every node
+// reads all configurations at each look.
 func TestBounds(t *testing.T) {
 	key := `{"secret":"a"}`
 	for config, want := range map[string]string{

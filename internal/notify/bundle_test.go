@@ -26,7 +26,7 @@ type chat struct {
 	fails int        // number of calls that still fail
 }
 
-// RoundTrip is the receiver.
+// RoundTrip answers a call as the receiver.
 func (c *chat) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, _ := io.ReadAll(r.Body)
 	var msg struct{ Text, Content string }

@@ -143,7 +143,7 @@ type means struct {
 	commands  bool // the channel may run a program
 	mail      Mail
 	taken     *taken
-	refused   func(why string) // is called if the server refused some recipients and the others have the mail
+	refused   func(why string) // called if the server refused some recipients and the other recipients have the mail
 	log       func(Message)
 	now       func() time.Time
 }

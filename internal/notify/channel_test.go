@@ -48,7 +48,7 @@ func through(t *testing.T, config string, change ...func(*notify.Options)) error
 	return notify.New(o).Test(t.Context(), &store.AlertChannel{Namespace: "shop", Name: "ops", Data: []byte(config)}, "ann")
 }
 
-// TestParse reads configurations, and refuses wrong ones in words.
+// TestParse reads configurations, and checks the errors about wrong ones.
 func TestParse(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"log":{}}`: "",
@@ -77,7 +77,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestWebhook: a receiver can check the message with its key, and each of several keys.
+// TestWebhook checks that a receiver can verify the message with its key. If there are several keys, each of
+// them verifies the message.
 func TestWebhook(t *testing.T) {
 	var header http.Header
 	var body []byte
@@ -128,7 +129,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestSlack: a message of an incident as Slack gets it.
+// TestSlack checks the body that Slack gets for an incident.
 func TestSlack(t *testing.T) {
 	var body map[string]string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = json.NewDecoder(r.Body).Decode(&body) }))
@@ -148,7 +149,7 @@ func TestSecretAddress(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(code)
 		fmt.Fprintf(w, "Cannot POST %s, %s, key %s, token %s, %s", r.URL.Path, r.RequestURI, strings.Split(r.URL.Path, "/")[2], r.URL.Query().Get("t"), strings.Repeat("x", 90))
-		fmt.Fprint(w, r.URL.Path) // over the bound of what is shown
+		fmt.Fprint(w, r.URL.Path) // more bytes than an error shows
 	}))
 	defer s.Close()
 	address := s.URL + "/hooks/" + key + "?t=" + url.QueryEscape(token)
@@ -234,7 +235,7 @@ type postbox struct {
 	mails  []string
 	users  []string
 	refuse error
-	// refuseTo are answers to single recipients; got are the recipients of each mail.
+	// refuseTo holds the answers to single recipients. got holds the recipients of each mail.
 	refuseTo map[string]error
 	got      []string
 }

@@ -31,8 +31,8 @@ func (s *turns) DueNotices(ctx context.Context, q store.NoticeQuery) ([]store.No
 	return s.Store.DueNotices(ctx, q)
 }
 
-// TestChangedMeanwhile: a sender that has much to send calls the channels as they are now, not as they were
-// when it began.
+// TestChangedMeanwhile checks that a sender with many notices uses the present configuration of the channels,
+// and not the one that was valid when it began.
 func TestChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -37,7 +37,7 @@ const (
 	duePage = 500
 	// errorMax bounds the bytes of an error in a row.
 	errorMax = 500
-	// noteMax bounds the pause before the result of a call is recorded again.
+	// noteMax bounds the pause before a failed record of a result is tried again.
 	noteMax = 30 * time.Second
 )
 
@@ -47,7 +47,7 @@ type Store interface {
 	Clock(ctx context.Context) (dag.Micros, error)
 }
 
-// Options of a sender.
+// Options are the dependencies of a sender.
 type Options struct {
 	Store     Store
 	Shards    func() []dag.ShardID // the shards that this node owns now

@@ -82,7 +82,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(host, call, r)
 }
 
-// short makes "1.2" of the id of the first incident's second notice.
+// short returns a short form of the id of a notice: "1.2" for the second notice of the first incident.
 func short(id string) string {
 	parts := strings.Split(id, "_")
 	return strings.TrimLeft(parts[1][:2], "0") + "." + parts[2]
@@ -221,8 +221,9 @@ func code(n int, header ...string) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) { return said(n, header...) }
 }
 
-// TestExpiry: a notice that its channel does not take is tried for a day, at last every 15 minutes. So is a
-// notice without a channel. A notice that is older than a day when a sender finds it is not sent.
+// TestExpiry: a notice that its channel does not accept is tried for a day, in the end every 15 minutes. The
+// same holds for a notice without a channel. A notice that is older than a day when a sender finds it is not
+// sent.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -256,7 +257,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestHangDelaysNoOther: a channel that hangs has its few calls, and the others get their notices at once.
+// TestHangDelaysNoOther: a channel that hangs uses only its own few calls, and the other channels get their
+// notices at once.
 func TestHangDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -288,7 +290,8 @@ func TestHangDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestOrder: a channel hears of the end of an incident after its beginning, and others do not wait for that.
+// TestOrder: a channel gets the notice about the end of an incident after the one about its beginning. Other
+// channels do not wait for that.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -310,8 +313,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestOwners: only the owner of the shard sends. If it ends while it sends, the next one sends again, under
-// the same id.
+// TestOwners: only the owner of the shard sends. If the owner ends while it sends, the next owner sends the
+// notice again, with the same id.
 func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

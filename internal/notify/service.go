@@ -160,7 +160,8 @@ type Alertmanager struct {
 func (a *Alertmanager) check() error { return checkOptional(&a.URL, "alertmanager.url") }
 
 const (
-	// alertOpen is the time after which an Alertmanager considers an alert resolved if it gets no end.
+	// alertOpen is the time after which an Alertmanager considers an alert resolved if it gets no message about
+	// the end.
 	alertOpen = 30 * 24 * time.Hour
 	// alertEvent is the same time for an event, which has no end.
 	alertEvent = 5 * time.Minute

@@ -96,7 +96,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// marshal writes JSON with its marks as they are.
+// marshal writes JSON without escapes for HTML.
 func marshal(v any) ([]byte, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -15,8 +15,8 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// connect connects to the server and signs in. When ctx ends, the connection is closed in every case. The
-// caller calls end.
+// connect connects to the server and signs in. When ctx ends, the connection is always closed. The caller
+// must call end.
 func (s *server) connect(ctx context.Context, config *tls.Config, options []mail.Option) (c *smtp.Client, end func(), err error) {
 	end = func() {}
 	dial := func(dialing context.Context, network, address string) (conn net.Conn, err error) {
@@ -106,7 +106,7 @@ func data(c *smtp.Client, letter *mail.Msg) error {
 		return err
 	}
 	if _, err := letter.WriteTo(w); err != nil {
-		return err // without the end of the mail, the server does not accept the mail
+		return err // the server accepts a mail only after its end
 	}
 	return w.Close()
 }

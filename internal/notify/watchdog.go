@@ -14,7 +14,7 @@ import (
 )
 
 // Watchdog calls an address as long as the scheduler works. The service at the address notifies people when
-// the calls stop, because the nodes cannot do so if all of them are down.
+// the calls stop, because the nodes cannot notify people if all nodes are down.
 type Watchdog struct {
 	File      string // the file with the address; it is read at each call
 	Transport func() (http.RoundTripper, error)

@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/notify"
 )
 
-// line is a transport that a test plays.
+// line is a transport whose answers the test sets.
 type line struct {
 	mu    sync.Mutex // protects following fields
 	calls []string

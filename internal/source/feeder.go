@@ -21,9 +21,9 @@ const (
 	feedSoon   = 200 * time.Millisecond // the pause while a trigger has no room, or collects a batch
 	feedPage   = 200                    // triggers that are read at once
 	feedRounds = 20                     // pages of events that one trigger reads before the next trigger has its turn
-	// After this number of unwanted events, a trigger's cursor is moved past them.
+	// feedMoveGap is the number of unwanted events after which a trigger's cursor is moved past them.
 	feedMoveGap = 5000
-	// After this time, the cursor is moved past any number of unwanted events.
+	// feedMoveAge is the time after which the cursor is moved past any number of unwanted events.
 	feedMoveAge = time.Minute
 	feedFullMax = 5 * time.Second // the longest pause before a trigger without room is tried again
 )
@@ -36,7 +36,7 @@ type FeederConfig struct {
 	// Namespace returns the namespace of a workflow.
 	Namespace func(ctx context.Context, w dag.WorkflowID) (string, error)
 	Intake    engine.Intake
-	Grown     func() // is called when the log has grown here
+	Grown     func() // called when events were added to the log by this process
 	Log       *slog.Logger
 }
 
@@ -51,8 +51,8 @@ type Feeder struct {
 	told   map[string]time.Time // messages in the log, and their times
 }
 
-// place is the position up to which a trigger has read beyond its stored cursor. The trigger wants none of
-// the events in between. The place is a cache: without it, these events are read again.
+// place is the position in the log up to which a trigger has read beyond its stored cursor, because it wanted
+// none of the events in between. The place is a cache: without it, these events are read again.
 type place struct {
 	of        string // the stored position to which seq belongs
 	spec      string // the declaration by which events were read
@@ -199,8 +199,8 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	return soon, g.ended(err)
 }
 
-// ended forgets the place of a trigger whose row another caller has changed. The next round begins at the
-// stored cursor, if the trigger still exists here and is active.
+// ended forgets the place of a trigger if another caller has changed the trigger's row. The next round begins
+// at the stored cursor, if the trigger still exists here and is active.
 func (g *feeding) ended(err error) error {
 	if errors.Is(err, engine.ErrStale) || errors.Is(err, errkind.ErrConflict) || errors.Is(err, errkind.ErrNotFound) || errkind.IsElsewhere(err) {
 		delete(g.f.places, g.key)

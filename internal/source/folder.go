@@ -18,7 +18,7 @@ import (
 )
 
 // settleMax is the time without a change after which a file counts as an object, because a file that is still
-// being written must not count. A test lowers it.
+// being written must not be an event. A test lowers settleMax.
 var settleMax = 5 * time.Second
 
 // Folder lists the files below a folder. It follows no links, because a link could expose any file of the

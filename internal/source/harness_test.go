@@ -22,7 +22,7 @@ var server *pgtest.Server
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &server, pgtest.Options{NoSync: true})) }
 
-// ledger takes batches as the engine does: the cursor must match, and a key counts once.
+// ledger accepts batches as the engine does: the cursor must match, and each key fires once.
 type ledger struct {
 	mu     sync.Mutex
 	cursor []byte
@@ -106,7 +106,8 @@ func (l *ledger) until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// running runs a source. After each death of the owner, it starts the source again at the stored cursor.
+// running runs a source. After each simulated death of the owner, it starts the source again at the stored
+// cursor.
 func (l *ledger) running(t *testing.T, open func() Source) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

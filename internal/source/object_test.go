@@ -26,10 +26,11 @@ func bucket(t *testing.T, ordered bool) (put func(key, content string), open fun
 		func() Source { return &Objects{Config: config, In: Bucket{store}, Start: Start{Since: began}} }
 }
 
-// began is a time before the objects that the tests add, and after the objects that exist at the beginning.
+// began is the time of the trigger: after the objects that exist at the beginning, and before those that the
+// tests add.
 var began = time.Now().Add(-time.Hour)
 
-// TestObjects: each new object is one event, and so is each change of an object's content, whichever process
+// TestObjects: each new object is one event, and each change of an object's content, too, even if a process
 // dies.
 func TestObjects(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
@@ -140,8 +141,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestSeen: if there are more events than a cursor lists, the oldest are removed from it, and no event is
-// given twice because of that.
+// TestSeen: if there are more events than a cursor lists, the oldest are removed from the cursor, and no
+// event is passed on a second time because of that.
 func TestSeen(t *testing.T) {
 	s := seen{marks: map[mark]workflow.Position{}}
 	at := func(n int) workflow.Position { return workflow.Position{Number: float64(n), Int: int64(n)} }
@@ -186,8 +187,8 @@ func many(n, length int) (all []blob.Info) {
 	return all
 }
 
-// TestLyingStore: a store that does not honour start-after ends the source with an error. Without the check, the
-// list never ends.
+// TestLyingStore: if a store ignores start-after, the source ends with an error. Without this check, the list
+// would never end.
 func TestLyingStore(t *testing.T) {
 	for _, c := range []struct {
 		ordered bool
@@ -202,7 +203,7 @@ func TestLyingStore(t *testing.T) {
 	}
 }
 
-// TestLongKeys: objects with long keys are given in batches that the engine takes.
+// TestLongKeys: objects with long keys are passed on in batches that the engine accepts.
 func TestLongKeys(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())

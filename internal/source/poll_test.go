@@ -97,7 +97,7 @@ func TestPollNew(t *testing.T) {
 	}
 }
 
-// TestPollDies: the owner dies before and after every transaction. Each item is one event.
+// TestPollDies lets the owner die before and after every transaction. Each item must be one event.
 func TestPollDies(t *testing.T) {
 	const most = 1700
 	s, l := newShop(t), newLedger()
@@ -128,7 +128,7 @@ func TestPollDies(t *testing.T) {
 	}
 }
 
-// TestPollMany: with newer, an answer may have more items than a cursor lists.
+// TestPollMany: with the key newer, an answer may have more items than a cursor lists.
 func TestPollMany(t *testing.T) {
 	const most = 2600
 	s, l := newShop(t), newLedger()

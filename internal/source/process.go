@@ -23,7 +23,7 @@ import (
 // Config.Leave.
 const leaveMax = 3 * time.Second
 
-// answersMax is the time for which the last number may be written.
+// answersMax bounds the time for writing the last number.
 const answersMax = 500 * time.Millisecond
 
 // saidMax bounds the bytes that are kept of a process's messages.

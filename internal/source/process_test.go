@@ -78,8 +78,8 @@ exit 75`)
 	}
 }
 
-// TestProcessRubbish: no output and no end of a process does harm, and the state has the reason in words. No
-// reason shows a secret.
+// TestProcessRubbish: whatever a process writes and however it ends, it does no harm, and the state says the
+// reason. No reason shows a secret.
 func TestProcessRubbish(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo hello":                                        "not of the protocol",
@@ -112,7 +112,8 @@ func TestProcessRubbish(t *testing.T) {
 	}
 }
 
-// TestProcessEnds: the end of the context ends a process that does not listen, and all in its group.
+// TestProcessEnds: the end of the context ends a process that ignores the end of its input, and all processes
+// of its group.
 func TestProcessEnds(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "alive")
 	p := script(t, nil, `trap '' TERM; (while true; do date >`+mark+`; sleep 0.05; done) &
@@ -154,7 +155,7 @@ sleep 10`)
 	}
 }
 
-// TestProcessHeldUp: while the node takes nothing, a process writes no more than the pipe holds.
+// TestProcessHeldUp: while the node accepts no batch, a process can write only as much as the pipe holds.
 func TestProcessHeldUp(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	p := script(t, nil, `read first; i=0
@@ -171,7 +172,7 @@ while true; do i=$((i+1)); echo '{"events": [{"key": "'$i'", "value": "`+strings
 	}
 }
 
-// TestProcessHoldsNoTimers: a line that waits for more leaves nothing behind when it is stored.
+// TestProcessHoldsNoTimers: a line that waits for further lines leaves no timer when it is stored.
 func TestProcessHoldsNoTimers(t *testing.T) {
 	const count = 40_000
 	in := &workflow.Intake{BatchMax: 2, BatchWait: workflow.Duration(time.Hour)}
@@ -202,7 +203,7 @@ func TestProcessHoldsNoTimers(t *testing.T) {
 }
 
 // TestProcessMemory: a process that takes more memory than it may is ended with that reason, even if its
-// child process takes the memory. The other limits do not end it.
+// child process takes the memory. The other limits do not end the process.
 func TestProcessMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory of a process is known on Linux only")

@@ -30,7 +30,7 @@ type Query struct {
 	// the database has no notices.
 	Listen func(ctx context.Context, wake func()) error
 
-	waited uint64 // older transactions than this one are no longer waited for
+	waited uint64 // the source no longer waits for older transactions than this one
 }
 
 // Table is a session that reads the rows of a query.

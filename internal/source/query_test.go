@@ -81,8 +81,8 @@ func numbers(from, until int) (all []string) {
 	return all
 }
 
-// TestQueryDies: the owner dies before and after transactions, and the server ends sessions. Each row is one
-// event, in order.
+// TestQueryDies lets the owner die before and after transactions, and the server end sessions. Each row must
+// be one event, in order.
 func TestQueryDies(t *testing.T) {
 	name, open := table(t, nil)
 	sql(t, "INSERT INTO "+name+" (n) SELECT g FROM generate_series(0, 9) g")
@@ -250,7 +250,7 @@ func TestQueryFaults(t *testing.T) {
 	lookMax = time.Minute
 }
 
-// TestQueryTies: rows with equal positions in the middle of what was read stay together.
+// TestQueryTies: rows with equal positions are passed on together, even if they are in the middle of a page.
 func TestQueryTies(t *testing.T) {
 	sql(t, "CREATE TABLE ties (id int, n int); INSERT INTO ties SELECT g / 7, g FROM generate_series(7, 1406) g")
 	t.Cleanup(func() { sql(t, "DROP TABLE ties") })

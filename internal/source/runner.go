@@ -33,7 +33,7 @@ var errSilent = errors.New("the source did nothing for too long, and was started
 // errCollect means that a batch is not accepted yet, because further events may join it.
 var errCollect = errors.New("events are collected for a batch")
 
-// runner runs the source of one trigger, and starts it again after an error.
+// runner runs the source of one trigger, and starts the source again after an error.
 type runner struct {
 	s        *Supervisor
 	key      store.TriggerKey
@@ -190,7 +190,7 @@ func (r *runner) status() Status {
 }
 
 // once runs the source from the stored cursor until it ends, or is silent for too long. A source that does
-// not end then is abandoned, because its batches are no longer accepted.
+// not end when its context ends is abandoned. That is safe, because its batches are no longer accepted.
 func (r *runner) once(ctx context.Context) error {
 	t, err := r.s.cfg.Trigger(ctx, r.key.Workflow, r.key.Name)
 	if err != nil {

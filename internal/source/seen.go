@@ -22,7 +22,7 @@ type mark [6]byte
 // seenMax bounds the number of events that a cursor lists one by one, so that the cursor is not too large.
 const seenMax = 1800
 
-// seen contains the events that a source has passed on and that the other side still has. If there are more
+// seen contains the events that a source has passed on and that the other system still has. If there are more
 // than seenMax, the events with the smallest positions are removed. All events up to the largest removed
 // position count as passed on.
 type seen struct {

@@ -51,7 +51,7 @@ type Config struct {
 	Name func(ctx context.Context, w dag.WorkflowID) string
 	Log  *slog.Logger
 
-	// The tests shorten these times. 0 means the default.
+	// These times replace the defaults in tests. 0 means the default.
 	BackoffMin, BackoffMax, Silent, Leave, Tick time.Duration
 }
 
@@ -238,7 +238,7 @@ func (s *Supervisor) Away() []Status {
 }
 
 // Lags returns the number of events that wait to be read, by namespace/workflow/trigger, for the sources of
-// this node where it is known and not 0. A nil Supervisor has none.
+// this node. It leaves out a number that is unknown or 0. A nil Supervisor has none.
 func (s *Supervisor) Lags() map[string]int64 {
 	lags := map[string]int64{}
 	if s == nil {

@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// node is a node with triggers, whose engine takes batches.
+// node is a node with triggers. Its engine accepts batches.
 type node struct {
 	mu       sync.Mutex
 	triggers map[string]*store.Trigger
@@ -109,7 +109,7 @@ func (f *fake) Run(ctx context.Context, _ []byte, give func(context.Context, Bat
 	return f.run(f, ctx, give)
 }
 
-// ticking gives an event each second.
+// ticking returns a source that passes on an event each second.
 func ticking() Source {
 	return &fake{run: func(f *fake, ctx context.Context, give func(context.Context, Batch) error) error {
 		for {
@@ -174,7 +174,7 @@ func TestAway(t *testing.T) {
 	run(t, n, func(s *Supervisor) {
 		began := dag.Micro(time.Now())
 		time.Sleep(8 * time.Minute)
-		// After 1, 2, 4, 8, 16 and 32 seconds, and then each minute.
+		// The source is opened again after 1, 2, 4, 8, 16 and 32 seconds, and then each minute.
 		if got := n.count(n.opened, "bad"); got < 12 || got > 15 {
 			t.Errorf("%d tries", got)
 		}
@@ -207,7 +207,7 @@ func TestAway(t *testing.T) {
 // TestSilent: a source that does nothing is started again after 90 s. A source that does not end is
 // abandoned, and delays nothing.
 func TestSilent(t *testing.T) {
-	var never chan struct{} // of the test's time
+	var never chan struct{} // made by n.first, so that it belongs to the bubble of the test's clock
 	var refused atomic.Int64
 	n := new(node).with("mute", mute).with("good", ticking).with("hangs", func() Source {
 		return &fake{run: func(f *fake, ctx context.Context, give func(context.Context, Batch) error) error {
@@ -303,7 +303,8 @@ func TestCollect(t *testing.T) {
 			for {
 				f.answered(0)
 				events := []Event{{Key: "x"}}
-				if time.Since(began) < time.Second { // the first look after a start finds what has come
+				// The first look after a start finds the events that have come meanwhile.
+				if time.Since(began) < time.Second {
 					events = append(events, Event{Key: "y"})
 				}
 				if err := give(ctx, Batch{Events: events}); err != nil {
@@ -337,7 +338,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// TestRoomOfNode: a node runs a bounded number of sources, and the others say so.
+// TestRoomOfNode: a node runs a bounded number of sources, and the state of the others says so.
 func TestRoomOfNode(t *testing.T) {
 	n := new(node)
 	for i := range runningMax + 2 {
@@ -359,8 +360,8 @@ func TestRoomOfNode(t *testing.T) {
 }
 
 // TestHangsDelayNothing: sources that hang, do not end, have no room or fail delay the events of another
-// source by at most 100 ms, in the time of the test. So do a hanging source that is declared again, and one
-// whose shard moves.
+// source by at most 100 ms, in the time of the test. The same holds for a hanging source that is declared
+// again, and for one whose shard moves.
 func TestHangsDelayNothing(t *testing.T) {
 	var never chan struct{}
 	var late time.Duration
