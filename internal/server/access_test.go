@@ -65,7 +65,7 @@ type noLogs struct{}
 
 func (noLogs) Open(context.Context, LogRef) (LogReader, error) { return nil, fs.ErrNotExist }
 
-// routed is a server whose only used parts are its routes.
+// routed returns a server of which only the routes are used.
 func routed(t testing.TB) *Server {
 	st := memory.New(memory.Options{})
 	s, err := New(Config{Engine: new(engine.Engine), Logs: noLogs{}, Tokens: st, Classes: st})

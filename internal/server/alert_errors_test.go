@@ -10,8 +10,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestErrorsOfChannels: what a receiver or a program said is shown to callers who may see the channel, and to
-// no others.
+// TestErrorsOfChannels checks that the answer of a receiver or a program is shown only to callers that may
+// see the channel.
 func TestErrorsOfChannels(t *testing.T) {
 	b := newRightsBed(t)
 	for role, ns := range map[string]string{"viewer": "web", "operator": "web", "admin": "web"} {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAlertsOfNamespaces: people see and change the alerts and channels of their namespaces only, and a
-// program as a channel needs the right in all of them.
+// channel that runs a program needs the right in all namespaces.
 func TestAlertsOfNamespaces(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})

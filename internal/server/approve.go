@@ -41,7 +41,7 @@ func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task]
 }
 
 // filled returns the outputs of an approval: the user, the comment, and the answers of the user. The form is
-// that of the version of the run, which does not change. The audit row tells the decision and the answers.
+// that of the version of the run, which does not change. The audit row contains the decision and the answers.
 func filled(ctx context.Context, s *Server, row *dag.RunRow, d *engine.Decision, answers api.Params) ([]byte, error) {
 	out, said := map[string]any{"approved_by": d.Actor, "comment": d.Comment}, "approved"
 	if d.Reject {

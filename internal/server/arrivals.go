@@ -161,7 +161,7 @@ type refusals struct {
 	log *slog.Logger
 
 	mu      sync.Mutex // protects following fields
-	since   time.Time  // the minute began
+	since   time.Time  // begin of the present minute
 	n, left int        // numbers of the present minute: log lines, and refusals without a line
 }
 

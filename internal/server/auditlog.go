@@ -43,8 +43,8 @@ func (a auditLog) rows() (store.AuditLog, error) {
 	return a.s.cfg.Audits, nil
 }
 
-// auditPlace is the cursor of a list that merges rows and starts of runs. It contains the last shown entry of
-// each.
+// auditPlace is the cursor of a list that merges rows and starts of runs. It contains the last shown row and
+// the last shown start.
 type auditPlace struct {
 	Row int64      `json:"row,omitempty"` // -1 if all rows were shown
 	At  dag.Micros `json:"at,omitempty"`  // At of Row

@@ -109,7 +109,7 @@ func TestBackfillOfFailedOnes(t *testing.T) {
 		b.exec.end(<-b.exec.got, succeeded())
 	}
 	b.backfillEnds(again.ID)
-	// The newest run of each instant counts.
+	// Only the newest run of each instant matters, and none of these has failed.
 	wantProblem(t, b.post("/api/v1/backfills", `{"workflow":"daily","only":"failed",`+january+`}`), 422, api.ProblemNothing)
 }
 

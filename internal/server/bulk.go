@@ -207,7 +207,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 				r.Header.Set(h, v)
 			}
 		}
-		// all values are copied, because two headers count as none; no handler changes them
+		// all values are copied, because a request with two such headers has no trace; no handler changes the list
 		r.Header["Traceparent"] = from.Header["Traceparent"]
 	}
 	sum := sha256.Sum256([]byte(key + "\n" + item.ID))

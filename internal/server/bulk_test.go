@@ -70,7 +70,8 @@ func TestBulk(t *testing.T) {
 		t.Errorf("another workflow's run is to %s", got)
 	}
 
-	// By id; one id is no run. With the same key again, the answer is the same.
+	// The runs are selected by id. One of the ids belongs to no run. With the same key again, the answer is the
+	// same.
 	nobody := "0190a0b0-0000-7000-8000-000000000000"
 	body := fmt.Sprintf(`{"runs":[%q,%q,%q],"reason":"enough"}`, ids[0], nobody, ids[0])
 	for range 2 {
@@ -83,8 +84,8 @@ func TestBulk(t *testing.T) {
 		t.Errorf("not once: %s", a.body)
 	}
 
-	// A verb that does not fit is refused for that run. rerun makes one new run, however often the call is
-	// sent.
+	// A verb that does not fit the state of a run is refused for that run. rerun makes one new run, however often
+	// the call is sent.
 	res := want[api.BulkResult](t, b.post("/api/v1/runs:recover", fmt.Sprintf(`{"runs":[%q]}`, other)), 200)
 	if res.Refused != 1 || res.Items[0].Problem.Type != api.ProblemConflict || res.Items[0].Run.ID != other {
 		t.Errorf("%+v", res)
@@ -106,7 +107,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkThrough: the verb for each run goes to the node that has the run, on behalf of the caller. If a
+// TestBulkThrough: the verb for each run is sent to the node that has the run, on behalf of the caller. If a
 // node breaks the connection, only its run fails.
 func TestBulkThrough(t *testing.T) {
 	b := newBed(t, false)

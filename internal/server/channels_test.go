@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestChannelsOfANamespace: one namespace cannot take the place of the others with many or large channels.
+// TestChannelsOfANamespace: one namespace cannot use up the room of the others with many or large channels.
 func TestChannelsOfANamespace(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})

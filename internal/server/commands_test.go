@@ -20,7 +20,7 @@ func TestCommandChannels(t *testing.T) {
 	}{
 		{"cluster", "*", "*", true, true},
 		{"pagernodes", "*", "*", true, true},
-		{"cluster", "*", "alert.channel", false, true}, // a token of less than its principal
+		{"cluster", "*", "alert.channel", false, true}, // a token with fewer rights than its principal
 		{"pagernodes", "web", "*", false, true},
 		{"pager", "*", "*", false, true},
 		{"admin", "*", "*", false, true},

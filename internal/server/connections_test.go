@@ -10,7 +10,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// connector says of a connection what it would use.
+// connector returns the namespace and the address of the connection that it would use.
 type connector struct{}
 
 func (connector) Test(_ context.Context, namespace string, c *connection.Config) (string, error) {

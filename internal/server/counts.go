@@ -126,7 +126,7 @@ func (x statistics) countedFlows(ctx context.Context, in *countsIn) (flows []sto
 	return flows, flows[len(flows)-1].Namespace + "/" + flows[len(flows)-1].Name, nil
 }
 
-// countsOf makes the buckets. By state, the only cell has the ends of all states.
+// countsOf makes the buckets. If by is state, the only cell has the ends of all states.
 func countsOf(by string, cells map[string]*tally.Cell) (items []api.RunCount) {
 	items = []api.RunCount{}
 	for key, c := range cells {

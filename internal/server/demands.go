@@ -41,10 +41,10 @@ func checkDemands(in *api.NamespaceRequest) error {
 	return nil
 }
 
-// demand changes what the request contains.
+// demand changes the demands of a namespace that the request contains.
 func demand(is *store.Namespace, in *api.NamespaceRequest) {
 	if level := in.Isolation; level != nil {
-		if is.Isolation = *level; *level == dag.IsolationLevels[0] { // it demands nothing
+		if is.Isolation = *level; *level == dag.IsolationLevels[0] { // the weakest level demands nothing
 			is.Isolation = ""
 		}
 	}
@@ -67,7 +67,7 @@ func demand(is *store.Namespace, in *api.NamespaceRequest) {
 	}
 }
 
-// demandsNoted describes what the request contains, for the audit log.
+// demandsNoted describes the demands in the request, for the audit log.
 func demandsNoted(in *api.NamespaceRequest) (text string) {
 	note := func(name string, value *string) {
 		if value != nil {

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// byDirectory are sign-ins with a name and a password that a directory checks.
+// byDirectory handles sign-ins with a name and a password that a directory checks.
 type byDirectory struct {
 	s        *Server
 	of       *identity.Directory

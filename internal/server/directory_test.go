@@ -43,7 +43,7 @@ func (b *signIns) change(c store.RightsChange) int64 {
 	return must(b.tokens.ChangeRights(b.t.Context(), must(b.tokens.RightsRevision(b.t.Context())), c))
 }
 
-// signIn signs a person in, and says who it then is.
+// signIn signs a person in, and returns the user of the new session.
 func (b *signIns) signIn(user, password string, status int, says string) (me api.Me) {
 	b.t.Helper()
 	r := httptest.NewRequest("POST", api.Prefix+"/session", strings.NewReader(fmt.Sprintf(`{"user":%q,"password":%q}`, user, password)))
@@ -70,8 +70,8 @@ func (b *signIns) signIn(user, password string, status int, says string) (me api
 	return me
 }
 
-// TestSignInByDirectory: people of a directory become users with the roles of their groups, and never a user
-// that is there. While the directory is away, local accounts go on.
+// TestSignInByDirectory: people of a directory become users with the roles of their groups. They never become
+// a user that exists already. While the directory is away, local accounts still work.
 func TestSignInByDirectory(t *testing.T) {
 	s := ldaptest.Start(t)
 	set := must(identity.Parse(fmt.Sprintf(`{"ldap":{"name":"corp","url":%q,"ca_file":%q,"bind_dn":"cn=skein,%s","bind_password_file":%q,"user_base":%q,
@@ -98,7 +98,7 @@ func TestSignInByDirectory(t *testing.T) {
 	}
 	b.signIn("*", "Ann-Secret-1", 401, "unauthenticated")
 
-	// A group that is lost takes its role at the next sign-in.
+	// If a person has left a group, the next sign-in removes the role of the group.
 	s.Change(t, "ops", "bob")
 	if me := b.signIn("ann", "Ann-Secret-1", 200, ""); len(me.Verbs) != 0 {
 		t.Errorf("ann without a group: %+v", me)
@@ -109,14 +109,14 @@ func TestSignInByDirectory(t *testing.T) {
 	b.change(store.RightsChange{Set: &ann})
 	b.signIn("ann", "Ann-Secret-1", 403, "sign_in_disabled")
 
-	// Attempts that fail are counted as those with local accounts are.
+	// Failed attempts are counted like those with local accounts.
 	for range 5 {
 		b.signIn("zoe", "x", 401, "unauthenticated")
 	}
 	b.signIn("zoe", "x", 429, "too many attempts")
 
 	s.Stop()
-	for range 7 { // they do not count as attempts
+	for range 7 { // these sign-ins do not count as failed attempts
 		b.signIn("carl", "x", 503, "sign_in_provider_away")
 	}
 	b.signIn("bob", local, 200, "")

@@ -37,7 +37,7 @@ func docsPage(doc []byte) (http.Handler, error) {
 // they call methods by their names, so the linker keeps every exported method.
 type markup struct{ strings.Builder }
 
-// put adds HTML. Its verbs are %s, and the texts for them are escaped.
+// put adds HTML. The format has a %s for each text, and the texts are escaped.
 func (m *markup) put(format string, texts ...any) {
 	for i, text := range texts {
 		texts[i] = html.EscapeString(fmt.Sprint(text))
@@ -238,7 +238,7 @@ func (d docsSchema) Kind() string {
 	return ""
 }
 
-// Operations of a tag, by path and method.
+// Operations returns the operations of a tag, by path and method.
 func (v *docsView) Operations(tag string) []docsRoute {
 	var out []docsRoute
 	for _, path := range sortedKeys(v.Paths) {

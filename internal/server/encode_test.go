@@ -115,7 +115,7 @@ func TestRunsAreEncodedAlike(t *testing.T) {
 		alike(r)
 		var l api.List[api.Run]
 		anything(t, rnd, reflect.ValueOf(&l).Elem())
-		for i := range l.Items { // runs of a page share their counts
+		for i := range l.Items { // as on a page, the runs share their counts
 			l.Items[i].Counts = l.Items[rnd.IntN(i+1)].Counts
 		}
 		alike(l)
@@ -127,7 +127,7 @@ func TestRunsAreEncodedAlike(t *testing.T) {
 	}
 }
 
-// TestRunsOfAPage: data that the runs of a page share does not mix them up.
+// TestRunsOfAPage: although the runs of a page share data, each run is encoded with its own values.
 func TestRunsOfAPage(t *testing.T) {
 	page, got, want := new(shared), []api.Run{}, []api.Run{}
 	for i := range 2 * slabMax {

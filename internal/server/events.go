@@ -56,7 +56,7 @@ func (t *topics) want(n *runName) bool {
 	return t.runs[n.row.ID] || t.workflows[n.row.Workflow]
 }
 
-// one returns the run if the stream watches only one.
+// one returns the run of a stream that watches a single run.
 func (t *topics) one() dag.RunID {
 	if len(t.runs) == 1 && len(t.workflows) == 0 {
 		for id := range t.runs {

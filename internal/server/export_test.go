@@ -9,8 +9,8 @@ func Weighing(s *Server) int64 {
 	return s.reads.used
 }
 
-// Fill lets a server be as busy as it may: with requests that are heavy, or with large answers. It returns
-// the function that ends that.
+// Fill makes a server as busy as its bounds allow, with heavy requests or with large answers. It returns the
+// function that ends this state.
 func Fill(s *Server, answers bool) (end func()) {
 	w := &s.heavy
 	if answers {
@@ -35,7 +35,7 @@ func LargeBodies(s *Server) (patterns []string) {
 	return patterns
 }
 
-// Pattern returns the pattern of the route that takes a request.
+// Pattern returns the pattern of the route that handles a request.
 func Pattern(s *Server, r *http.Request) string {
 	_, pattern := s.mux.Handler(r)
 	return pattern

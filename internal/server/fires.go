@@ -80,8 +80,8 @@ func (s *Server) listFires(ctx context.Context, in *listFiresIn) (*jsonOut[api.L
 }
 
 const (
-	// fireRounds bounds the reads of the ledger for one page from which lines are left out. With the bound
-	// the page may be short.
+	// fireRounds bounds the reads of the ledger for one page from which lines are left out. Because of this
+	// bound, a page may have fewer lines than its limit.
 	fireRounds = 10
 	// fireStep is the number of lines of each read after the first.
 	fireStep = pageMax

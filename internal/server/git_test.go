@@ -101,7 +101,8 @@ func TestGitSource(t *testing.T) {
 	}
 	wantProblem(t, b.do("PUT", "/api/v1/workflows/shop/a", "namespace: shop\n"+fmt.Sprintf(flow, "a", "9"), "Content-Type", "application/yaml"), 409, api.ProblemConflict)
 
-	// A fault in one file leaves all workflows as they are; so does a workflow that is not of the source.
+	// A fault in one file leaves all workflows as they are; so does a workflow that does not come from the
+	// source.
 	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/shop/c", "namespace: shop\n"+fmt.Sprintf(flow, "c", "0"), "Content-Type", "application/yaml"), 201)
 	r.commit(map[string]string{"a.yaml": fmt.Sprintf(flow, "a", "2"), "c.yaml": fmt.Sprintf(flow, "c", "1"),
 		"d.yaml": "name: d\ntasks:\n  a: {run: x}\n  e: {workflow: default/other}\n",

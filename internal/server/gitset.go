@@ -118,7 +118,7 @@ func (w *gitSet) item(ctx context.Context, item *gitsync.Item) error {
 	if err != nil {
 		return err
 	}
-	if lock != "" { // no caller whose rights could be checked applies it
+	if lock != "" { // there is no caller whose rights could be checked
 		w.fault(item, "locks", "the lock "+lock+" is shared by namespaces, and a git source names the locks of its namespace only", "take away "+workflow.GlobalLock)
 	}
 	if err := def.SetOrigin(""); err != nil {

@@ -166,9 +166,9 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 	return nil, fmt.Errorf("%w: git source %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
 }
 
-// spec checks the description of a source against the rights of the caller. These are needed because a source
-// can delete workflows, and because a repository in a folder of the node can contain any file that the node
-// may read.
+// spec checks the description of a source against the rights of the caller. The caller needs further rights
+// because a source can delete workflows, and because a repository in a folder of the node can contain any
+// file that the node may read.
 func (g gitting) spec(ctx context.Context, in *setGitSourceIn) ([]byte, error) {
 	b := &in.Body
 	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Hook: b.Hook, Removed: b.Removed, Adopt: b.Adopt}

@@ -81,7 +81,7 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("while a runs: %+v", open)
 	}
 	b.exec.end(a, succeeded())
-	one, two := <-b.exec.got, <-b.exec.got // b and c
+	one, two := <-b.exec.got, <-b.exec.got // the attempts of b and c
 	b.exec.end(one, succeeded())
 	b.exec.end(two, succeeded())
 	d := <-b.exec.got

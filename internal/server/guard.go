@@ -30,7 +30,7 @@ func newGuard(listen string) guard {
 }
 
 // Guarded refuses requests of foreign web pages in front of next, as the server does for its own routes.
-// listen is the address of the server, and anyHost is as Config.AnyHost.
+// listen is the address of the server, and anyHost has the meaning of Config.AnyHost.
 func Guarded(listen string, anyHost bool, next http.Handler) http.Handler {
 	g := newGuard(listen)
 	g.any = anyHost

@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// executor lets every attempt succeed at once, or holds it until the test ends it.
+// executor lets every attempt succeed at once, or holds the attempt until the test ends it.
 type executor struct {
 	e    *engine.Engine
 	auto bool
@@ -117,7 +117,7 @@ type logs struct {
 	bug  bool   // opening a log panics
 	more string // added to each log when its size is read
 
-	index map[server.LogRef][]byte // by log
+	index map[server.LogRef][]byte // the indexes of the logs
 	puts  int                      // indexes that were stored
 }
 
@@ -128,7 +128,7 @@ func (l *logs) add(ref server.LogRef, s string) {
 }
 
 func (l *logs) Open(_ context.Context, ref server.LogRef) (server.LogReader, error) {
-	ref.Index, ref.Handler = 0, 0 // the name identifies it
+	ref.Index, ref.Handler = 0, 0 // the names in ref identify the log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bug {
@@ -206,17 +206,17 @@ func (s secrets) Secret(ctx context.Context, _, name string) ([]byte, error) {
 
 // bed is a node over a database that outlives the node.
 type bed struct {
-	away   dag.Micros // of the sources of the node; 0 if the node runs none
+	away   dag.Micros // time since which the sources of the node are away; 0 if the node runs no sources
 	t      *testing.T
 	dir    string
 	auto   bool
 	exec   *executor
-	frozen *frozen // between the engine and the store, if it is set before start
+	frozen *frozen // if it is set before start, it is between the engine and the store
 	engine *engine.Engine
-	db     store.Store // of this life of the node
+	db     store.Store // the store that this life of the node has opened
 	logs   *logs
 	level  level
-	said   *said // the log of the server, if it is set before start
+	said   *said // if it is set before start, it is the log of the server
 	srv    *server.Server
 	http   *httptest.Server
 	client *skein.Client
@@ -226,7 +226,7 @@ type bed struct {
 
 	violations []inspect.Violation
 	clock      clock
-	slotsStuck atomic.Int64 // how long the broker of slots reports to be stuck
+	slotsStuck atomic.Int64 // how long the slot broker has been stuck, as it reports
 }
 
 // clock is a machine whose clock can be set forward.
@@ -237,7 +237,7 @@ type clock struct {
 
 func (c *clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// sourceOf is the state of every source of the node.
+// sourceOf returns the same state for every source of the node.
 func (b *bed) sourceOf(store.TriggerKey) (int64, dag.Micros, string, bool) {
 	return 7, b.away, "no route", b.away != 0
 }
@@ -320,7 +320,7 @@ func (b *bed) restart() {
 	b.start()
 }
 
-// answer is what came back.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -411,7 +411,7 @@ func (b *bed) apply(name string) api.Applied {
 	return want[api.Applied](b.t, a, a.status)
 }
 
-// run starts name and, if the executor is automatic, waits for its end.
+// run starts the workflow name and, if the executor is automatic, waits for the end of the run.
 func (b *bed) run(name string) api.Run {
 	b.t.Helper()
 	if !b.auto {

@@ -14,9 +14,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestHeavyCallsShareWeights: a node that is as busy as it may be puts off every heavy call and every
-// large answer, with the time of the next try, and takes light ones. A route that takes a large body, or
-// that adds values to its answer, has a line here.
+// TestHeavyCallsShareWeights: a node that is as busy as its bounds allow refuses every heavy call and every
+// large answer, with the time of the next try, and accepts light ones. Each route that accepts a large body,
+// or that can add values to its answer, has a line here.
 func TestHeavyCallsShareWeights(t *testing.T) {
 	b := newBed(t, false)
 	b.put("w", fmt.Sprintf(diamond, "w"))
@@ -55,8 +55,8 @@ func TestHeavyCallsShareWeights(t *testing.T) {
 		{"POST", "/api/v1/runs", `{"workflow":"w"}`, nil, ""},
 	}
 	listed := []string{
-		"POST /api/v1/runs:batch",        // has places of its own
-		"POST /api/v1/hooks/{ns}/{name}", // shares the places of webhooks
+		"POST /api/v1/runs:batch",        // has its own bound
+		"POST /api/v1/hooks/{ns}/{name}", // has the bound of webhooks
 	}
 	ask := func(full string, wants func(c *call, a answer)) {
 		end := server.Fill(b.srv, full == answers)
@@ -90,7 +90,7 @@ func TestHeavyCallsShareWeights(t *testing.T) {
 	}
 }
 
-// adding returns the routes whose answers hold values or sources if they are asked for.
+// adding returns the routes whose answers hold values or sources if the request asks for them.
 func adding(t *testing.T, b *bed) (patterns []string) {
 	t.Helper()
 	type parameter struct {

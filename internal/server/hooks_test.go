@@ -145,7 +145,8 @@ func TestTooManyCallsOfWebhooks(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 64 {
 		calls.Go(func() {
-			for ctx.Err() == nil { // if it comes together with the calls below, there is no room, and it tries again
+			// This call is refused if it arrives together with the calls below; then it is repeated.
+			for ctx.Err() == nil {
 				req := must(http.NewRequestWithContext(ctx, "POST", b.http.URL+"/api/v1/hooks/default/timed/lost", nil))
 				if resp, err := b.http.Client().Do(req); err == nil {
 					resp.Body.Close()
@@ -213,7 +214,7 @@ tasks:
 	for body, proof := range calls {
 		wantProblem(t, b.post(path+"in", body, proof...), 401, api.ProblemSignature)
 	}
-	// Unsigned values do not count. v3 also signs the query.
+	// Values that are not signed have no effect. v3 also signs the query.
 	const body = `{"n":4}`
 	if o := want[api.Occurrence](t, b.post(path+"gate?admin=yes", body, hub(body)...), 200); o.Outcome != "filtered" {
 		t.Errorf("an unsigned query: %+v", o)
@@ -222,7 +223,8 @@ tasks:
 	wantProblem(t, b.post(path+"gate", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	wantProblem(t, b.post(path+"gate?admin=yes&more=1", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	want[api.Occurrence](t, b.post(path+"gate?admin=yes", body, "X-Skein-Signature", v3), 202)
-	// The filter sees each parameter that is signed, also with signs that not all readers of queries accept.
+	// The filter sees each parameter that is signed, also if it has characters that not all parsers of queries
+	// accept.
 	const query = "list=a;b&share=5%&mark&a+b=%C3%B6"
 	signs := "t=" + stamp + ",id=order-5,v3=" + mac("s3cret", "v3:"+stamp+":order-5:default/hooked/signs?"+query+"\n"+body)
 	if o := want[api.Occurrence](t, b.post(path+"signs?"+query, body, "X-Skein-Signature", signs), 202); o.Outcome != "fired" {
@@ -237,7 +239,7 @@ tasks:
 		t.Errorf("it came again with an unsigned query that passes: %+v", o)
 	}
 	wantProblem(t, b.post(path+"in", late, hub(late)...), 401, api.ProblemSignature)
-	// So does a call whose filter could not be evaluated.
+	// A call whose filter could not be evaluated fires nothing later, either.
 	const odd = `{"n":6}`
 	wantProblem(t, b.post(path+"odd", odd, hub(odd)...), 422, api.ProblemInvalid)
 	if o := want[api.Occurrence](t, b.post(path+"odd?level=2", odd, hub(odd)...), 200); o.Outcome != "filtered" || o.Run != nil {
@@ -323,8 +325,9 @@ func (s *said) lines() []string {
 	return strings.FieldsFunc(s.text.String(), func(r rune) bool { return r == '\n' })
 }
 
-// TestSecretOfAWebhook: a webhook that names no secret is called with the one that Skein made, during an
-// exchange also with the earlier one, and with no secret of another trigger. No answer shows a secret again.
+// TestSecretOfAWebhook: calls of a webhook that names no secret are signed with the secret that Skein made.
+// During a rotation, the earlier secret is also accepted. The secret of another trigger is never accepted. No
+// answer shows a secret again.
 func TestSecretOfAWebhook(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})

@@ -140,7 +140,8 @@ func TestLayoutViews(t *testing.T) {
 	if packed.status != 200 || !strings.HasPrefix(packed.body, "SKL1") {
 		t.Fatalf("packed: %d", packed.status)
 	}
-	// At its end: which tasks each node stands for, then the changes of 6 nodes and 7 edges.
+	// The packed form ends with the tasks that each node stands for, followed by the changes of 6 nodes and 7
+	// edges.
 	changes := "C\x00\x03\x00\x01\x03\x02\x00\x00\x01\x01\x01\x02\x02"
 	if !strings.HasSuffix(packed.body, changes) || !strings.Contains(packed.body, "M\x01\x00\x01\x02\x01\x02\x01\x02\x01\x02\x00"+changes) {
 		t.Errorf("packed: %q", packed.body)

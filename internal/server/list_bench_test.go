@@ -61,7 +61,7 @@ func benchmarkListRuns(b *testing.B, st store.Store, classes store.Classes, data
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(b.Context()) }()
 	<-e.Ready()
-	h := auth.AsLocal(srv.Handler()) // it may all
+	h := auth.AsLocal(srv.Handler()) // the caller has all rights
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, request(b, method, path, body))
@@ -70,7 +70,7 @@ func benchmarkListRuns(b *testing.B, st store.Store, classes store.Classes, data
 		}
 		return w
 	}
-	applyBuiltIn(b, e, `{run: "true"}`) // a real node has it
+	applyBuiltIn(b, e, `{run: "true"}`) // a real node has this built-in workflow
 	ask("PUT", "/api/v1/workflows/default/w", "name: w\ntasks:\n  a: {run: \"true\"}\n")
 	const runs = 200
 	for i := range runs {

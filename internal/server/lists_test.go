@@ -70,7 +70,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		source += fmt.Sprintf("  t%d: {run: \"true\", outputs: {text: string}}\n", i)
 	}
 	b.put("wide", source)
-	for range runs { // they hold the slots
+	for range runs { // the attempts of these runs hold the slots
 		b.exec.end(<-b.exec.got, succeeded())
 	}
 	run := b.run("wide")

@@ -27,8 +27,8 @@ func longLog() string {
 	return b.String()
 }
 
-// TestLogIndex: a log of an ended attempt is described by its stored index, which is mended if it is damaged,
-// cut or missing. Lines and instants are found by it.
+// TestLogIndex: the stored index of an ended attempt describes its log. The server repairs an index that is
+// damaged, cut or missing. The index finds lines and instants.
 func TestLogIndex(t *testing.T) {
 	text := longLog()
 	began := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
@@ -203,7 +203,7 @@ func TestLogIndexWhileGrowing(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &hit); err != nil || hit.Hit == nil || hit.Hit.Line == nil || *hit.Hit.Line != 180_009 {
 		t.Error(first, err)
 	}
-	// What the writer has described in the meantime is not counted again.
+	// Blocks that the writer has described in the meantime must not be counted again.
 	b.logs.mu.Lock()
 	b.logs.more = ""
 	b.logs.mu.Unlock()

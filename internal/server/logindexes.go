@@ -58,9 +58,10 @@ type indexed struct {
 	whole bool // whether it describes the log up to the log's present end
 }
 
-// withIndex calls use with the index of the log. The index describes the log up to its present end, or up to
-// an earlier place if the rest would take too long. Only use may use it. withIndex returns false if there is
-// no index, because a part of the log is not kept or more than soon bytes are not described.
+// withIndex calls the function use with the index of the log. The index describes the log up to its present
+// end, or up to an earlier place if the rest would take too long. The index must not be used after use has
+// returned. withIndex returns false if there is no index, because a part of the log is not kept or more than
+// soon bytes are not described.
 func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) error) (bool, error) {
 	size, err := l.size()
 	if err != nil || l.reader == nil {
@@ -106,7 +107,8 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	return true, use(indexed{h.x, whole})
 }
 
-// read reads the stored index. It keeps the index in memory if that one describes more of a log of this size.
+// read reads the stored index. It keeps the index in memory if that index describes more of the log, which
+// has the given size.
 func (h *heldIndex) read(r LogReader, size int64) {
 	var records []byte
 	if of, ok := r.(indexedLog); ok && size >= logindex.From {

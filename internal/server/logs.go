@@ -284,12 +284,12 @@ func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(&rangeWriter{ResponseWriter: w, r: r, size: size, of: "log"}, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
 }
 
-// rangeWriter answers the refusal of a range in the form of all refusals.
+// rangeWriter sends the refusal of a range in the same form as all other refusals.
 type rangeWriter struct {
 	http.ResponseWriter
 	r       *http.Request
 	size    int64
-	of      string // the name of the object that the range is of
+	of      string // the name of the object from which the range was requested
 	refused bool
 }
 

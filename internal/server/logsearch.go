@@ -138,13 +138,13 @@ type partSearch struct {
 	query    logscan.Query
 	from     int64
 	size     int64
-	limit    int64 // hits at most
+	limit    int64 // largest number of hits
 	until    time.Time
-	bytes    int64 // bytes at most
+	bytes    int64 // largest number of bytes to read
 	hit      func(*logscan.Hit) error
 	progress func(at int64) error
 
-	next  int64 // the offset at which to continue; size: the end
+	next  int64 // the offset at which to continue; equal to size at the end of the log
 	lines int64 // the number of lines of the log; 0 if unknown
 	read  int64
 }

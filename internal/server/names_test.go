@@ -10,9 +10,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestNamesOfNamespaces: people of a namespace change its queues and classes, and see those and the shared
-// ones only. A name with a slash is not another way to an object of a namespace. To share a lock, an author
-// needs the right to change shared queues.
+// TestNamesOfNamespaces: people of a namespace can change its queues and classes, and can see only these and
+// the shared ones. A name with a slash is not another way to an object of a namespace. To share a lock, an
+// author needs the right to change shared queues.
 func TestNamesOfNamespaces(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})

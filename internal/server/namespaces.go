@@ -86,7 +86,7 @@ func (n spaces) next(ctx context.Context, after, only string, rows []store.Names
 	return name, nil
 }
 
-// namespaceUse is what all namespaces use of their quotas, by namespace.
+// namespaceUse holds the used parts of the quotas, by namespace.
 type namespaceUse struct {
 	runs   map[string]store.NamespaceUse
 	stocks map[string]store.NamespaceStock
@@ -94,7 +94,7 @@ type namespaceUse struct {
 	now    dag.Micros
 }
 
-// used reads what the namespaces of rows use at present: their runs, tokens and bytes.
+// used reads the present use of the namespaces in rows: their runs, tokens and bytes.
 func (n spaces) used(ctx context.Context, rows []store.Namespace) (use namespaceUse, err error) {
 	of := engine.NamespacesOf(n.s.engine)
 	if use.runs, err = of.Uses(ctx); err != nil {

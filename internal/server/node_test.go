@@ -87,8 +87,8 @@ func TestWhoAsks(t *testing.T) {
 }
 
 // TestEnqueuedUser: the user of a run that skein_enqueue has started is the role of the database. The name
-// that the caller of the function gave is a claim: no list takes it for a user or service of that name.
-// Before format 28 that name was stored alone.
+// that the caller of the function gave is a claim: no list confuses it with a user or service of that name.
+// Before format 28, only the claimed name was stored.
 func TestEnqueuedUser(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
@@ -207,7 +207,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestVerify: a check of the invariants is a call like any other, and names the violations.
+// TestVerify: the check of the invariants can be called like any other route, and its answer names the
+// violations.
 func TestVerify(t *testing.T) {
 	b := newBed(t, true)
 	if v := want[api.Verification](t, b.get("/api/v1/verify"), 200); v.Violations == nil || len(v.Violations) != 0 {

@@ -106,7 +106,8 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	return n, nil
 }
 
-// memberOf shows a member of the cluster. For this node, it shows the present state.
+// memberOf shows a member of the cluster. For this node, it shows the state in memory, which is newer than
+// the row.
 func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	seen := instant(m.Seen)
 	n := api.Node{Name: m.Name, Handler: store.PublicID(m.UUID), State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,

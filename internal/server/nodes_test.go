@@ -21,13 +21,13 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// far is peers that never answer, and a cluster that accepts every run for them.
+// far plays nodes that never answer, and a cluster that accepts every run for them.
 type far struct {
 	*memory.Store
 	e     *engine.Engine
 	woken int
 	watch *monitor.Monitor
-	says  map[string]monitor.Report // of the nodes that answer their peers, by name
+	says  map[string]monitor.Report // the reports of nodes that answer their peers, by name
 }
 
 func (*far) Alive(dag.HandlerID) bool                  { return true }
@@ -151,7 +151,7 @@ func TestCordon(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	node("uncordon")
-	// The order outlives the node, and can be withdrawn while the node is away.
+	// The order stays although the node ends, and can be withdrawn while the node is away.
 	node("cordon")
 	if err := f.Leave(t.Context(), m.Handler); err != nil {
 		t.Fatal(err)
@@ -228,8 +228,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestStartWithoutOwner: a shard has no owner. A run is accepted once nevertheless, and continues when the
-// shard has an owner.
+// TestStartWithoutOwner: a run on a shard without an owner is accepted once, and continues when the shard has
+// an owner.
 func TestStartWithoutOwner(t *testing.T) {
 	b, _ := newTown(t)
 	b.apply("w")
@@ -264,14 +264,14 @@ func TestStartWithoutOwner(t *testing.T) {
 	}
 }
 
-// level is the level of a log.
+// level is the last change of a log level, and its caller.
 type level struct{ is, by string }
 
 func (l *level) Level() string             { return l.is }
 func (l *level) SetLevel(level, by string) { l.is, l.by = level, by }
 
-// TestLogLevel: a node changes the level of its own log. A call that names another node goes there, and one
-// that names a worker says what to do.
+// TestLogLevel: a node changes the level of its own log. A call that names another node is passed on to that
+// node. The answer to a call that names a worker says what to do.
 func TestLogLevel(t *testing.T) {
 	b, f := newTown(t)
 	f.join(t, store.Member{Handler: must(f.Register(t.Context(), "01900009-0000-7000-8000-000000000000", "w1")).ID, Name: "w1", Worker: true})

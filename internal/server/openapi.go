@@ -106,10 +106,10 @@ func (s *Server) document() {
 	data.Extensions, data.ContentEncoding = map[string]any{"contentEncoding": data.ContentEncoding}, ""
 }
 
-// documents are what people and programs read about the API.
+// documents holds the forms of the OpenAPI document for people and programs.
 type documents struct {
 	openAPI []byte
-	tag     string // of openAPI
+	tag     string // ETag of openAPI
 	page    http.Handler
 }
 

@@ -40,7 +40,7 @@ type anyOut struct {
 type call struct {
 	hc huma.Context
 	in reflect.Value // a pointer to the input of the handler
-	// nothing says that a text of the path is not UTF-8 or has a NUL character, so that it names nothing.
+	// nothing says that a text of the path is not UTF-8 or has a NUL character, so that it cannot name an object.
 	nothing bool
 }
 
@@ -51,7 +51,7 @@ type operation struct {
 	in         reflect.Type
 	params     []param
 	body, raw  []int // the fields Body and RawBody of the input; nil if there is no such field
-	required   bool  // a request without a body is refused
+	required   bool  // a request must have a body
 	headers    []header
 	status     int // the fields Status and Body of the output; -1 if there is no such field
 	answer     int
@@ -63,7 +63,7 @@ type operation struct {
 type param struct {
 	field                  []int
 	place, name, otherwise string
-	required, every        bool // every: the parameter may be repeated
+	required, every        bool // every says that the parameter may be repeated
 	bare                   bool // a name without a value means true; a text without a value is absent, as for access
 	schema                 *huma.Schema
 }

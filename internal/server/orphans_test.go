@@ -13,8 +13,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestOrphansOfQuarantinedRuns: the handle of a quarantined run is in the list of orphans, also after another
-// start of the node, until a person dismisses it.
+// TestOrphansOfQuarantinedRuns: the handle of a quarantined run stays in the list of orphans until a person
+// dismisses it, also after a restart of the node.
 func TestOrphansOfQuarantinedRuns(t *testing.T) {
 	var guilty atomic.Pointer[dag.RunID]
 	b := &bed{t: t, dir: t.TempDir(), logs: &logs{text: map[server.LogRef][]byte{}}, frozen: &frozen{refuses: func(x *store.Batch) bool {

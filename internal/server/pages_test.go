@@ -80,7 +80,7 @@ func TestHistoryInPages(t *testing.T) {
 	f.mu.Lock()
 	f.history = (&rowsOfOne{}).Events
 	f.mu.Unlock()
-	for _, limit := range []int{1, 3, 6} { // one row of a transaction, all of them, more
+	for _, limit := range []int{1, 3, 6} { // one row of a transaction, all of its rows, and more than that
 		got, pages, reasons := 0, 0, map[string]bool{}
 		for cursor := ""; ; pages++ {
 			a := b.get(fmt.Sprintf("/api/v1/runs/%s/events?limit=%d&cursor=%s", run, limit, cursor))

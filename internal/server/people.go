@@ -30,7 +30,7 @@ type humans struct {
 	registry  *people.Registry
 }
 
-// registryStore is a store as a people.Registry needs it.
+// registryStore is the part of the store that a people.Registry needs.
 type registryStore struct {
 	store.Access
 	store.Tokens

@@ -130,9 +130,10 @@ func TestPeople(t *testing.T) {
 		step{"root", "DELETE", "/bindings/api/cluster/*", "", 409, "cluster"},
 		step{"root", "DELETE", "/users/api", "", 409, "disable"},
 		step{"root", "POST", "/users", `{"name":"bob","roles":[{"role":"cluster"}]}`, 201, "bob"},
-		step{"root", "POST", "/users/api:disable", "", 409, "cluster"}, // bob cannot sign in
+		step{"root", "POST", "/users/api:disable", "", 409, "cluster"}, // the only other candidate, bob, cannot sign in
 		step{"root", "POST", "/bindings", `{"user":"ann","role":"cluster","expires_at":"2099-01-01T00:00:00Z"}`, 201, "2099"},
-		step{"root", "POST", "/users/api:disable", "", 409, "cluster"}, // ann can, for some time
+		// The only other candidate, ann, has the role for a limited time only.
+		step{"root", "POST", "/users/api:disable", "", 409, "cluster"},
 		step{"root", "POST", "/users/bob:password", `{"password":"` + other + `"}`, 204, ""},
 		step{"root", "DELETE", "/users/ann", "", 204, ""},
 		step{"root", "DELETE", "/bindings/bob/cluster/*", "", 204, ""},

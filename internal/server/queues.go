@@ -110,7 +110,8 @@ func seesName(ctx context.Context, v access.Verb, stored string) bool {
 // hiddenRead is the number of queues that one read gets after a page whose queues the caller may not all see.
 const hiddenRead = 200
 
-// listQueues lists a page of the queues that the caller may see. Only names of these are cursors.
+// listQueues lists a page of the queues that the caller may see. A cursor is always the name of a queue that
+// the caller may see.
 func (s *Server) listQueues(ctx context.Context, in *Page) (*jsonOut[api.List[api.Queue]], error) {
 	after, err := in.after()
 	if err != nil {
@@ -268,7 +269,7 @@ func moveQueue(ctx context.Context, s *Server, name, state string, why *api.Queu
 }
 
 // seenQueue returns a queue. It leaves out the runs that use a shared queue if the caller does not have the
-// verb in all namespaces, because these runs may be of any namespace.
+// verb in all namespaces, because these runs may belong to any namespace.
 func seenQueue(ctx context.Context, q *inspect.QueueView) api.Queue {
 	out := queueOf(q)
 	if out.Namespace == nil && !wide(ctx, access.QueueRead) {

@@ -17,7 +17,7 @@ import (
 // A start of a run is the most frequent call. For each, huma reads the body twice, inspects the types of both
 // sides by reflection, and validates against the schema. That is more work than the start itself. So plain
 // starts are read and answered here. A start that is not plain, or that fails, is handled by huma with the
-// original body. So every text of a refusal is in one place. TestQuickStart compares the two ways.
+// original body. So each text of a refusal exists only once. TestQuickStart compares the two ways.
 
 // quickBytesMax bounds the body of a plain start.
 const quickBytesMax = 4 << 10
@@ -27,7 +27,7 @@ const quickBytesMax = 4 << 10
 // buffers of answers may be large.
 var quickBodies = sync.Pool{New: func() any { return new([quickBytesMax + 1]byte) }}
 
-// quickKeyMax is the longest idempotency key by the schema.
+// quickKeyMax is the length of the longest idempotency key that the schema permits, in bytes.
 const quickKeyMax = 255
 
 // quickFailure is the key under which the context has the error of a plain start. huma's handler returns that

@@ -13,7 +13,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// plainStarts are read without huma, fullStarts are left to it.
+// plainStarts are read without huma. fullStarts are passed to huma.
 var (
 	plainStarts = []string{
 		`{"workflow":"w"}`, " {\n\t\"workflow\" : \"shop/w\" } \r\n", `{"workflow":"w","version":0}`, `{"version":12,"workflow":"w"}`,
@@ -78,7 +78,7 @@ func FuzzQuickRequest(f *testing.F) {
 	})
 }
 
-// TestHashPlain: the short way to the hash of a start gives the stored hashes of earlier versions.
+// TestHashPlain: the fast function computes the same hash of a start as earlier versions have stored.
 func TestHashPlain(t *testing.T) {
 	for _, name := range []string{"w", "nightly-orders-2", "A", "<w>", "é", ""} {
 		for _, version := range []int32{0, 7, 2147483647} {

@@ -40,7 +40,7 @@ func TestReach(t *testing.T) {
 	}{
 		{"web", "web", 201, ""},
 		{"web", "all", 201, ""},
-		{"web", "plain", 404, "there is no workflow shop/plain"}, // as if it were not there
+		{"web", "plain", 404, "there is no workflow shop/plain"}, // the same answer as for a missing workflow
 		{"web", "none", 404, "there is no workflow shop/none"},
 		{"web", "ops", 404, "there is no workflow shop/ops"},
 		{"web", "missing", 404, "there is no workflow shop/missing"},

@@ -11,7 +11,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// held is the next attempt that the executor holds.
+// held returns the next attempt that the executor holds.
 func (b *bed) held() engine.Assignment {
 	b.t.Helper()
 	select {
@@ -23,7 +23,8 @@ func (b *bed) held() engine.Assignment {
 	return engine.Assignment{}
 }
 
-// TestRecoveryPlan: the plan names what the recover then does, and the reason if there is none.
+// TestRecoveryPlan: the plan lists the changes that a recover then makes. If a recover is not possible, the
+// plan has the reason.
 func TestRecoveryPlan(t *testing.T) {
 	b := newBed(t, false)
 	b.put("plan", "name: plan\ntasks:\n  a: {run: 'true'}\n  b: {needs: a, queue: gpu, run: 'true'}\n  c: {needs: a, run: 'true'}\n  d: {needs: [b, c], run: 'true'}\n")
@@ -57,7 +58,7 @@ func TestRecoveryPlan(t *testing.T) {
 	if p.Refused != nil || p.Generation != 2 || p.Again != 2 || p.Kept != 2 || !slices.Equal(names(p), []string{"b failed", "d upstream_failed"}) {
 		t.Errorf("plan %+v", p)
 	}
-	if !slices.Equal(p.Queues, []string{"gpu"}) { // this engine names no queue and no lock of runs
+	if !slices.Equal(p.Queues, []string{"gpu"}) { // the engine of this test returns no queue and no lock of runs
 		t.Errorf("plan takes %v", p.Queues)
 	}
 	if from := want[api.RecoveryPlan](t, b.get(path+"?from=a"), 200); from.Again != 4 || from.Kept != 0 {
@@ -79,7 +80,8 @@ func TestRecoveryPlan(t *testing.T) {
 	})
 }
 
-// TestDeadlinesOfRuns: a run names the deadlines of the rules of its workflow, and how it stands to them.
+// TestDeadlinesOfRuns: a run has the deadlines from the rules of its workflow, and says whether it has met or
+// missed each of them.
 func TestDeadlinesOfRuns(t *testing.T) {
 	b := newBed(t, false)
 	b.put("timely", `name: timely

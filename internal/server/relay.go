@@ -50,8 +50,8 @@ type relay struct {
 	open map[dag.HandlerID]context.CancelFunc
 }
 
-// relayed begins with all nodes that answer soon. It misses the commits that other nodes make before they
-// answer, and the stream then says so.
+// relayed makes a relay that begins with all nodes that answer within relayOpen. It misses the commits that
+// other nodes make before they answer. The stream then tells the client that changes may be missing.
 func relayed(ctx context.Context, of Neighbours, query url.Values) *relay {
 	r := &relay{of: of, query: query, frames: make(chan []byte, framesMax), open: map[dag.HandlerID]context.CancelFunc{}}
 	var begun sync.WaitGroup

@@ -96,7 +96,7 @@ func TestNamespaces(t *testing.T) {
 	token("narrow", operator, 0, "run.read workflow.read", "*")
 	token("elsewhere", operator, 0, "*", "shop")
 	token("both", principal("both", store.PrincipalActive, in("viewer", "web"), in("viewer", "shop")), 0, "*", "*")
-	token("made", operator, viewer, "*", "*") // by a principal that may only read
+	token("made", operator, viewer, "*", "*") // made by a principal that may only read
 	token("off", principal("off", store.PrincipalDisabled, in("cluster", "*")), 0, "*", "*")
 	token("dangling", 999, 0, "*", "*")
 	token("unmade", operator, 999, "*", "*")
@@ -199,7 +199,8 @@ func TestValuesOfStarts(t *testing.T) {
 	}
 	status, body := b.call("wide", "POST", "/runs", `{"workflow":"web/p","params":{"of":"hush"},"idempotency_key":"same"}`)
 	first := want[api.Run](t, answer{status, nil, body}, 202)
-	const start, full = `{"workflow":"web/p"}`, "application/json; charset=utf-8" // not read by the quick way
+	// Starts of this media type are passed to huma.
+	const start, full = `{"workflow":"web/p"}`, "application/json; charset=utf-8"
 	for name, c := range map[string]struct {
 		path, body string
 		header     []string
@@ -230,8 +231,8 @@ func TestValuesOfStarts(t *testing.T) {
 	}
 }
 
-// TestTokensOfMakers: a principal can make a token only with verbs that it has itself, and the token is
-// bound to it.
+// TestTokensOfMakers: a principal can make a token only with verbs that the principal has, and the token ends
+// with the rights of the principal.
 func TestTokensOfMakers(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})

@@ -36,7 +36,7 @@ func (b *rightsBed) row(secret string) store.Token {
 	return must(b.tokens.TokenByHash(b.t.Context(), must(auth.HashSecret(secret))))
 }
 
-// until waits for the gate to read the tokens again, after which callers get these answers.
+// until waits until callers get these answers, because the gate first has to read the tokens again.
 func (b *rightsBed) until(want map[string]int) {
 	b.t.Helper()
 	is := map[string]int{}
@@ -94,7 +94,7 @@ func TestRotate(t *testing.T) {
 	b.token(store.Token{Name: "over", Principal: store.FirstService, Verbs: "*", Namespaces: "*", Expires: 1})
 	b.rotate("root", b.row(b.secrets["over"]).ID, "", 409, "is expired and no longer valid; revoke it")
 	b.rotate("root", 999, "", 404, "there is no token")
-	b.rotate("root", 1, `{"grace":"1h"}`, 403, "sign in") // itself
+	b.rotate("root", 1, `{"grace":"1h"}`, 403, "sign in") // the token 1 is the caller's own
 }
 
 // TestRotateGivesNothing: no caller gets a right by replacing a token, or keeps one after its own token has
@@ -132,7 +132,7 @@ func TestRotateGivesNothing(t *testing.T) {
 	if is.Parent != root || is.Expires != 4e15 {
 		t.Errorf("%+v", is)
 	}
-	// It stays below its own parent where that is below the caller.
+	// If the parent of the replaced token is below the caller, the successor has the same parent.
 	is = b.row(b.rotate("ann's", grandchild, "", 200, "").Secret)
 	if is.Parent != child || is.Maker != ann {
 		t.Errorf("%+v", is)
@@ -142,8 +142,8 @@ func TestRotateGivesNothing(t *testing.T) {
 	b.until(map[string]int{"reader": 401, "grandchild": 401, "ann's": 200})
 }
 
-// TestRotateEachOther: two tokens of administrators cannot replace each other, by themselves or by a token that
-// they have made: both successors would end with the old ones.
+// TestRotateEachOther: two tokens of administrators cannot replace each other, neither directly nor through a
+// token that they have made. Otherwise both successors would end with the old tokens.
 func TestRotateEachOther(t *testing.T) {
 	b := newRightsBed(t)
 	token := func(name string, parent int64) int64 {
@@ -159,7 +159,7 @@ func TestRotateEachOther(t *testing.T) {
 		b.rotate(who, two, "", 409, "call with its successor")
 	}
 	b.rotate("below", leaf, "", 409, "call with its successor")
-	b.rotate("one", two, "", 403, "sign in") // it would end with the one that it replaces
+	b.rotate("one", two, "", 403, "sign in") // the successor would end with the token that it replaces
 
 	high := token("high", two)
 	low := token("low", high)
@@ -167,8 +167,8 @@ func TestRotateEachOther(t *testing.T) {
 	b.rotate("two", low, "", 409, "the parent of its successor")
 }
 
-// TestTokenEnds: a token whose maker is replaced ends with that one, and the list says when. A token has no
-// name that commands would take for an ID.
+// TestTokenEnds: a token ends with the token that made it, also if that one is replaced, and the list shows
+// the time. A token cannot have a name that commands would read as an ID.
 func TestTokenEnds(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "root", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
@@ -215,8 +215,8 @@ func TestRotateLeavesAWayIn(t *testing.T) {
 	}
 }
 
-// TestTokensOfProvidersUsers: a token of a user whose roles come from groups loses at the next sign-in what
-// the user loses, and so does a token that was made with it.
+// TestTokensOfProvidersUsers: if a user's roles come from groups, and the user loses a role at a sign-in, the
+// user's token loses it, too, and so does a token that was made with that token.
 func TestTokensOfProvidersUsers(t *testing.T) {
 	b := newRightsBed(t)
 	registry := people.NewRegistry(b.tokens, people.New(b.tokens))
@@ -241,7 +241,7 @@ func TestTokensOfProvidersUsers(t *testing.T) {
 	}
 	b.until(map[string]int{"ann's": 200, "made": 200})
 	starts(202)
-	signIn() // in no group
+	signIn() // the user is in no group any more
 	b.until(map[string]int{"ann's": 403, "made": 403})
 	signIn(people.Grant{Role: "viewer", Namespace: "web"})
 	b.until(map[string]int{"ann's": 200, "made": 200})

@@ -198,8 +198,7 @@ func (p *Prefer) wait() time.Duration {
 	return 0
 }
 
-// applied returns the value of the header Preference-Applied, which says for how long the server has waited
-// at most.
+// applied returns the value of the header Preference-Applied, which says how long the server waits at most.
 func applied(wait time.Duration) string {
 	if wait == 0 {
 		return ""
@@ -218,7 +217,8 @@ type runOut struct {
 	Location   string `header:"Location"`
 	Preference string `header:"Preference-Applied"`
 	RetryAfter string `header:"Retry-After" hidden:"true"`
-	// The headers of a start: the room for further submissions, in the form of the IETF draft.
+	// RateLimit and the following fields are the headers of a start. They contain the room for further
+	// submissions, in the form of the IETF draft.
 	RateLimit       string `header:"RateLimit" doc:"r: how many more submissions may wait for the writer now; past that, 429."`
 	RateLimitPolicy string `header:"RateLimit-Policy" doc:"q: how many submissions may wait."`
 	Body            api.Run
@@ -240,7 +240,7 @@ func (s *Server) getRun(ctx context.Context, in *getRunIn) (*runOut, error) {
 	return &runOut{Status: http.StatusOK, Preference: applied(wait), Body: run}, nil
 }
 
-// readsMax bounds how often a run is read again until its tasks fit to it.
+// readsMax bounds how often a run is read again until the run and its tasks are of the same instant.
 const readsMax = 3
 
 // readRun reads a run, with its values if the caller has the verb run.values.

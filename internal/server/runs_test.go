@@ -187,7 +187,7 @@ func TestVerbs(t *testing.T) {
 	if last := events.Items[len(events.Items)-1]; last.Kind != "state" || *last.State != "stopped" || last.Task != nil {
 		t.Errorf("%+v", last)
 	}
-	// The filter also leaves out lines of a transaction that has others, and the pages join to the same list.
+	// The filter also leaves out single lines of a transaction, and all pages together are the same list.
 	var all, filtered []string
 	for _, e := range events.Items {
 		if e.Kind == "intent" || e.Kind == "state" {

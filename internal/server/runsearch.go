@@ -32,8 +32,8 @@ type runSearchIn struct {
 }
 
 // logPlace is a place in the logs of a run. The logs are grouped by node, so that one request can read the
-// logs of a node without another node. Logs that no present node has come last, because every node can read
-// what exists of them.
+// logs of a node without another node. The last group has the logs that are on no present node, because every
+// node can read the remaining parts of these logs.
 type logPlace struct {
 	node   dag.HandlerID // 0 if no present node has the file
 	task   dag.TaskID

@@ -221,7 +221,7 @@ func TestSchedulePauseAndResume(t *testing.T) {
 		t.Errorf("paused twice: %+v", again)
 	}
 	want[api.Schedule](t, b.post(oneSchedule+"nightly:resume", ""), 200)
-	// The key was used: it does not pause the trigger again.
+	// The key was used before, so this call does not pause the trigger again.
 	if s := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderIdempotencyKey, "k1"), 200); s.State != "active" || s.PausedBy != nil {
 		t.Errorf("%+v", s)
 	}
@@ -444,7 +444,8 @@ func TestWaitingRunsSayWhy(t *testing.T) {
 	if x := must(b.client.Explain(t.Context(), *waits.Run, "")); len(x.Reasons) == 0 || x.State != "waiting" {
 		t.Errorf("%+v", x)
 	}
-	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=waiting&workflow=timed"), 200); !slices.ContainsFunc(page.Items, func(r api.Run) bool { return r.ID == *waits.Run }) { // another trigger's instant may come just now
+	// The instant of another trigger may be due at this moment.
+	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=waiting&workflow=timed"), 200); !slices.ContainsFunc(page.Items, func(r api.Run) bool { return r.ID == *waits.Run }) {
 		t.Errorf("%+v", page.Items)
 	}
 	b.exec.end(held, succeeded())
@@ -503,7 +504,8 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 	}
 }
 
-// TestSchedulesOfEachKind: the API takes each kind that the grammar of the workflow file has, and answers it.
+// TestSchedulesOfEachKind: the API accepts each kind of trigger that a workflow file can have, and returns
+// it.
 func TestSchedulesOfEachKind(t *testing.T) {
 	b := newBed(t, true)
 	b.put("fed", `

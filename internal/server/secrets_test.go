@@ -73,7 +73,7 @@ func TestSecrets(t *testing.T) {
 }
 
 // TestSecretParams: a parameter of type secret is sealed at the start. No answer and no row has its value,
-// and no hash of it. A repeated start and a rerun know it again.
+// and no hash of it. A repeated start and a rerun recognise the value.
 func TestSecretParams(t *testing.T) {
 	b := newBed(t, true)
 	const value = "canary-of-a-param"
@@ -131,8 +131,8 @@ func TestSecretParams(t *testing.T) {
 	wantProblem(t, hides(b.post("/api/v1/backfills", `{"workflow":"shop/w","params":{"s":"`+value+`"}`+at)), 422, api.ProblemInvalidParams)
 }
 
-// TestSecretParamsOfOthers: no answer shows a value that reached a row without a start of the API. The split of
-// an enqueued run replaces it, and a sealed text is no value.
+// TestSecretParamsOfOthers: no answer shows a value that reached a row without a start of the API. The split
+// of an enqueued run seals it. A text that looks sealed is not accepted as a value.
 func TestSecretParamsOfOthers(t *testing.T) {
 	b := newBed(t, true)
 	const value = "canary-of-a-param"
@@ -153,7 +153,8 @@ func TestSecretParamsOfOthers(t *testing.T) {
 		return string(row.Params)
 	}
 	ids := map[dag.Origin]dag.RunID{}
-	for _, origin := range []dag.Origin{dag.OriginEnqueue, dag.OriginAPI} { // the second: a row that is not split yet, or is never split
+	// The second origin stands for a row that is not split yet, or is never split.
+	for _, origin := range []dag.Origin{dag.OriginEnqueue, dag.OriginAPI} {
 		made, err := b.engine.Submit(t.Context(), engine.Submission{Workflow: w, Origin: origin, Params: []byte(`{"s":"` + value + `","d":"b"}`)})
 		if err != nil {
 			t.Fatal(err)

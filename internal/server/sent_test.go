@@ -19,7 +19,7 @@ func sends(b *bed, query, kind, body string, headers ...string) answer {
 
 const shopEvent = `{"specversion":"1.0","id":"%s","source":"/shop","type":"order.created","data":{"n":1}}`
 
-// TestSendEvents: the three forms are taken, and an event that comes again has its first position.
+// TestSendEvents: the three forms are accepted, and an event that is sent again keeps its first position.
 func TestSendEvents(t *testing.T) {
 	b := newBed(t, true)
 	got := want[api.EventsSent](t, sends(b, "", "application/cloudevents+json", fmt.Sprintf(shopEvent, "1")), 200)

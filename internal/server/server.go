@@ -96,7 +96,8 @@ type Config struct {
 	Input   func(kind string, with json.RawMessage) error
 	Version string // the version of the program
 	Node    Node
-	// Reports whether the process is ending and only waits for running attempts; nil if it never is.
+	// Leaving reports whether the process is ending and only waits for running attempts. It is nil if the process
+	// never does that.
 	Leaving func() bool
 	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
 	Listen string
@@ -153,7 +154,7 @@ type LogRef struct {
 	Task                string
 	Index               dag.TaskID // the index of the task
 	Attempt             dag.Token
-	// The handler that has or had the attempt; 0 if there is none yet, or it is not needed.
+	// Handler is the handler that has or had the attempt. It is 0 if there is none yet, or if it is not needed.
 	Handler dag.HandlerID
 }
 

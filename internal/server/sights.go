@@ -35,7 +35,7 @@ func see(s *Server, r *roll, nodes []api.Node) {
 	}
 }
 
-// sightOf shows what this node sees of a peer.
+// sightOf converts this node's sight of a peer to the form of the API.
 func sightOf(is *monitor.Sight, by string) *api.NodeSight {
 	out := &api.NodeSight{By: by, State: is.State(), Silent: rounded(is.Silent), RoundTrip: rounded(is.Trip), ClockDifference: rounded(is.Skew)}
 	switch out.State {

@@ -26,7 +26,7 @@ func TestSimulate(t *testing.T) {
 		t.Helper()
 		return want[api.Simulation](t, b.post("/api/v1/schedules:simulate", body), 200)
 	}
-	const span = `"from":"2027-03-27T12:00:00Z","to":"2027-03-28T12:00:00Z"` // both ends belong to it
+	const span = `"from":"2027-03-27T12:00:00Z","to":"2027-03-28T12:00:00Z"` // the span includes both ends
 	s := ask(`{` + span + `,"workflow":"over"}`)
 	if s.Fires != 26 || len(s.Triggers) != 2 || s.Triggers[0].Measured != 1 || s.Triggers[0].Median == nil || s.Changes != nil {
 		t.Errorf("%+v", s)

@@ -102,7 +102,7 @@ func (s *spec) validate(t *testing.T, at []string, body string) {
 	}
 }
 
-// The routes that the contract names. They may be extended, but not removed.
+// contract lists the routes that the contract names. Routes may be added, but not removed.
 var contract = []string{
 	"POST /events", "POST /schedules/{ns}/{workflow}/{trigger}:seek", "POST /schedules/{ns}/{workflow}/{trigger}:secret",
 	"GET /cluster-alerts", "PUT /cluster-alerts",
@@ -230,7 +230,7 @@ func TestDocsPageNeedsNothingElse(t *testing.T) {
 			t.Errorf("%s is not on the page", r)
 		}
 	}
-	if root := b.get("/"); root.status != 200 { // by a redirect
+	if root := b.get("/"); root.status != 200 { // reached by a redirect
 		t.Errorf("/: %d", root.status)
 	}
 }

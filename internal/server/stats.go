@@ -160,7 +160,7 @@ func sortStats(rows []api.StatsRow) {
 	})
 }
 
-// trend returns how the second half compares with the first half.
+// trend compares the second half of the span with the first half.
 func trend(halves *[2]tally.Hist) *float64 {
 	before, after := halves[0].Quantile(0.95), halves[1].Quantile(0.95)
 	if halves[0].N == 0 || halves[1].N == 0 || before == 0 {

@@ -71,7 +71,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	// What a single run did since is sent again; about the rest the client must read.
+	// The stream of a single run sends the missed events again. A client of any other stream must read the state
+	// again.
 	var seen []int64
 	replay, stop := b.watch(skein.WatchQuery{Runs: []string{first.ID}, After: changes[0].ID})
 	defer stop()
@@ -140,7 +141,7 @@ func TestLogs(t *testing.T) {
 	wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/b/logs"), 404, api.ProblemNotFound)
 	b.exec.end(a, succeeded())
 	want[api.Task](t, b.get("/api/v1/runs/"+run.ID+"/tasks/a"), 200)
-	<-b.exec.got // what follows a has been started: a's end is on the disk
+	<-b.exec.got // the task after a has started, so the end of a is on the disk
 	part := b.get(path, "Range", "bytes=2-4")
 	if part.status != http.StatusPartialContent || part.body != "234" || part.header.Get("Content-Range") != "bytes 2-4/13" {
 		t.Errorf("%d %q %v", part.status, part.body, part.header)
@@ -150,7 +151,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// A search tells the lines with the text and how the log ended. A line can be where a read begins.
+// A search returns the lines with the text, and how the log ended. A read can begin at a line.
 func TestLogSearch(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("w")
@@ -188,7 +189,7 @@ func TestLogSearch(t *testing.T) {
 	wantProblem(t, b.get(path+"/search?q=a&attempt=7"), 404, api.ProblemNotFound)
 }
 
-// A log whose front is not kept says so, and what is kept has the offsets that it had.
+// A log whose beginning is not kept says so, and the kept rest keeps its offsets.
 func TestCutLogs(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("w")
@@ -215,7 +216,7 @@ func TestCutLogs(t *testing.T) {
 	l := must(b.client.Logs(t.Context(), run.ID, "a", skein.LogQuery{Follow: true}))
 	defer l.Close()
 	b.exec.end(a, succeeded())
-	<-b.exec.got // what follows a has been started: a's end is on the disk
+	<-b.exec.got // the task after a has started, so the end of a is on the disk
 	check()
 	b.logs.gone, b.logs.goes = 0, 200
 	if got := b.get(path + "?offset=3"); got.body != mark+text[200:] {
@@ -289,7 +290,7 @@ func TestFollowingAnAttemptThatIsShort(t *testing.T) {
 	}
 }
 
-// A task that will never start ends the follower.
+// If a task can never start, the follow of its log ends.
 func TestFollowingATaskThatNeverStarts(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("w")
@@ -304,11 +305,12 @@ func TestFollowingATaskThatNeverStarts(t *testing.T) {
 	wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/d/logs?follow=true"), 404, api.ProblemNotFound)
 }
 
-// A watcher that does not take its events delays no other watcher, and gets the request to read again.
+// A watcher that does not read its events delays no other watcher, and is told to read the state again.
 func TestSlowWatchersAreReset(t *testing.T) {
 	b := newBed(t, true)
 	w := b.apply("w")
-	c := must(skein.New("localhost", skein.WithHandler(auth.AsLocal(b.srv.Handler())))) // no socket: nothing is buffered
+	// There is no socket, so nothing is buffered.
+	c := must(skein.New("localhost", skein.WithHandler(auth.AsLocal(b.srv.Handler()))))
 	stream := must(c.Watch(t.Context(), skein.WatchQuery{}))
 	defer stream.Close()
 	wf := must(b.engine.Workflow(t.Context(), "default", "w"))

@@ -34,7 +34,7 @@ func plainHeaders(r *http.Request, takesBody bool) *failure {
 			api.HeaderIdempotencyKey)
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil && !strings.HasPrefix(r.URL.Path, hooksPath) {
-		// Parameters that cannot be read would be ignored, and a filter among them, too.
+		// Without this check, parameters that cannot be read would be ignored, even a filter.
 		return fail(http.StatusBadRequest, api.ProblemInvalid, "the query cannot be read: %v; write a semicolon as %%3B, and a percent sign as %%25", err)
 	}
 	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || !takesBody || strings.HasPrefix(r.URL.Path, hooksPath) {
@@ -102,9 +102,9 @@ func unitAt(b []byte, at int) (rune, bool) {
 
 // frame is an object or a list that is being read.
 type frame struct {
-	object, key bool // object: it is an object, not a list; key: the next text is a key
+	object, key bool // object says that this is an object and not a list; key says that the next text is a key
 	few         []string
-	many        map[string]bool // used when there are too many keys to compare with each
+	many        map[string]bool // used if there are too many keys to compare each with all others
 }
 
 // fewKeys is the number of keys up to which the keys of an object are compared with each other.

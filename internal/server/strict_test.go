@@ -58,8 +58,8 @@ func TestOneMeaning(t *testing.T) {
 	}
 }
 
-// TestParameters: a name without a value means true, a wrong parameter is found before the body, and a path that
-// the store could not look for names nothing.
+// TestParameters: a name without a value means true, a wrong parameter is found before the body, and a path
+// with a text that the store cannot search names no object.
 func TestParameters(t *testing.T) {
 	b := newBed(t, true)
 	wantProblem(t, b.get("/api/v1/runs?limit"), 422, api.ProblemInvalid)

@@ -10,8 +10,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestReadyzOfAStuckNode: a node is not ready while its writer, or its broker of slots, completes no turn
-// although work waits. One that has nothing to do is, however long ago its last turn was.
+// TestReadyzOfAStuckNode: a node is not ready while its writer or its slot broker completes no cycle although
+// work waits. A node that has nothing to do is ready, however long ago its last cycle was.
 func TestReadyzOfAStuckNode(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
@@ -20,7 +20,8 @@ func TestReadyzOfAStuckNode(t *testing.T) {
 	if a := b.get("/readyz"); a.status != http.StatusOK {
 		t.Errorf("of an idle node: %d %s", a.status, a.body)
 	}
-	eventually(t, "the idle writer is not stuck", func() bool { // the jump of the clock may have given it a turn
+	// Because the clock has jumped, the writer may be in a cycle.
+	eventually(t, "the idle writer is not stuck", func() bool {
 		return strings.Contains(b.get("/metrics").body, stuck+"0\n")
 	})
 	b.slotsStuck.Store(int64(6 * time.Second))
@@ -30,16 +31,17 @@ func TestReadyzOfAStuckNode(t *testing.T) {
 	}
 	b.slotsStuck.Store(int64(time.Second))
 
-	b.exec.mu.Lock() // the writer waits for it when it hands out a task
+	b.exec.mu.Lock() // the writer waits for this mutex when it dispatches a task
 	b.exec.auto = false
-	release := sync.OnceFunc(b.exec.mu.Unlock) // also if the test ends early: the node could not end
+	// Also called if the test ends early, because the node could not end otherwise.
+	release := sync.OnceFunc(b.exec.mu.Unlock)
 	defer release()
 	answered := make(chan answer, 1)
 	before := b.engine.Stats().Commits.Load()
 	go func() { answered <- b.post("/api/v1/runs", `{"workflow":"w"}`) }()
 	eventually(t, "the run is committed", func() bool { return b.engine.Stats().Commits.Load() > before })
 	var ready answer
-	eventually(t, "the writer is stuck", func() bool { // between the commit and the hand-over it is not
+	eventually(t, "the writer is stuck", func() bool { // between the commit and the dispatch it is not stuck
 		b.clock.ahead.Add(int64(6 * time.Second))
 		ready = b.get("/readyz")
 		return ready.status != http.StatusOK

@@ -89,8 +89,8 @@ func TestBuiltInIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestBuiltInIsHidden: lists leave out what comes with the program unless it is asked for, by system, by its
-// namespace or by its name.
+// TestBuiltInIsHidden: lists leave out the workflows and runs that come with the program, unless the request
+// asks for them with system, by their namespace or by their name.
 func TestBuiltInIsHidden(t *testing.T) {
 	b := newBed(t, true)
 	b.applyBuiltIn(`{run: "true"}`)
@@ -153,7 +153,7 @@ func TestBuiltInIsHidden(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(c.path, "/api/v1/workflows") {
-			continue // it has no filter by name
+			continue // this list has no filter by name
 		}
 		if got := c.get(c.path + "&workflow=system/recovery"); len(got) == 0 || got[0] != "" && got[0] != "system/recovery" {
 			t.Errorf("%s of the workflow: %q", c.path, got)

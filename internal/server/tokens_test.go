@@ -30,8 +30,8 @@ func TestTokens(t *testing.T) {
 	wantProblem(t, b.post("/api/v1/tokens/7:revoke", ``), 404, api.ProblemNotFound)
 }
 
-// TestTokensEndUnlessTheyAreToLast: a token of people and programs expires in 90 days if its maker says
-// nothing, and never if that is asked for. One of a worker or a node lasts, as before.
+// TestTokensEndUnlessTheyAreToLast: a token of people and programs expires in 90 days by default, and never
+// if the maker requests that. A token of a worker or a node does not expire by default.
 func TestTokensEndUnlessTheyAreToLast(t *testing.T) {
 	b := newBed(t, true)
 	for body, want90 := range map[string]bool{

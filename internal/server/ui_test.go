@@ -67,7 +67,7 @@ func TestPageHeadersAndFiles(t *testing.T) {
 		r.Header.Set("Accept", "text/html")
 		r.Header.Set("Accept-Encoding", encoding)
 		w := httptest.NewRecorder()
-		auth.SetHeaders(w.Header(), r) // as for every answer of the server
+		auth.SetHeaders(w.Header(), r) // every answer of the server gets these headers
 		p.ServeHTTP(w, r)
 		return w.Result()
 	}
@@ -103,7 +103,7 @@ func TestPageHeadersAndFiles(t *testing.T) {
 	}
 }
 
-// A link from another site opens the page; nothing else of another site is answered.
+// A link from another site opens the page; every other request from another site is refused.
 func TestForeignLinks(t *testing.T) {
 	g := newGuard("127.0.0.1:8080")
 	for _, c := range []struct {

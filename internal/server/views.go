@@ -68,7 +68,7 @@ type shared struct {
 	times        slab[api.Time]
 	texts        slab[string]
 	spans        slab[float64]
-	flow         store.Workflow // the last one
+	flow         store.Workflow // the last workflow
 	flowName     string         // full name of the workflow
 }
 

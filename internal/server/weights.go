@@ -15,8 +15,8 @@ import (
 // Bounds for requests that need much memory or processor time, and for large answers while clients read them.
 // The weight of a request is the size of its body, and the weight of an answer is its own size.
 const (
-	// bounds the sum of the weights of all running requests, and separately the sum for all answers being
-	// read
+	// heavyMax bounds the sum of the weights of all running requests, and separately the sum for all answers that
+	// clients are reading
 	heavyMax        = 4 << 20
 	heavyWhole      = heavyMax / 2 // the largest weight of one request
 	heavyWaitingMax = 64 << 20     // bytes of all waiting requests
@@ -87,7 +87,7 @@ func (w *weights) leave(weight int64) {
 	w.next()
 }
 
-// next lets those waiting requests begin that fit. The caller must hold the mutex.
+// next lets waiting requests begin, as far as their weights fit. The caller must hold the mutex.
 func (w *weights) next() {
 	for len(w.turns) > 0 && w.used+w.turns[0].weight <= heavyMax {
 		w.used += w.turns[0].weight

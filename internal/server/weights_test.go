@@ -15,8 +15,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestWeights: of large requests two are worked on at a time, of small ones many, in the order in which they
-// come; one waits for no longer than is said, and no more wait than there is room for.
+// TestWeights: two large requests or many small ones are processed at a time, in the order of their arrival.
+// The time that a request waits is bounded, and so is the number of waiting requests.
 func TestWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w weights
@@ -83,7 +83,7 @@ func TestWeights(t *testing.T) {
 	})
 }
 
-// TestRecountsAreLight: a recount, which may take minutes, leaves the whole weight to the requests that are heavy.
+// TestRecountsAreLight: a recount, which may take minutes, uses none of the weight of heavy requests.
 func TestRecountsAreLight(t *testing.T) {
 	s := &Server{recounts: make(places, 1)}
 	asked := false
@@ -127,7 +127,7 @@ func TestEventsGoOnAnywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var rest []api.Event // as they are read: after a transaction, but for the first lines
+			var rest []api.Event // the lines after a transaction, without those that were read already
 			for _, e := range all {
 				if e.Seq > after {
 					rest = append(rest, e)

@@ -86,7 +86,7 @@ func TestDraftIsDrawn(t *testing.T) {
 	wantProblem(t, b.post("/api/v1/validate?include=nothing", src, "Content-Type", yaml), 422, api.ProblemInvalid)
 }
 
-// A version can be applied again from what the server says of it, as an editor does with another source.
+// The answer about a version contains everything to apply it again, as an editor does with a changed source.
 func TestVersionGivesItsFiles(t *testing.T) {
 	b := newBed(t, true)
 	sent := api.ApplyRequest{Source: fmt.Sprintf(diamond, "w"), Dir: "/srv/jobs", Files: []api.File{{Name: "a.sh", Mode: 0o755, Data: []byte("true\n")}}}
@@ -156,7 +156,7 @@ func TestApplyRefuses(t *testing.T) {
 	wantProblem(t, b.do("PUT", path, `{"source":"x","extra":1}`), 400, api.ProblemInvalid)
 	wantProblem(t, b.do("PUT", path, `{"source":"x"} {}`), 400, api.ProblemInvalid)
 	wantProblem(t, b.do("PUT", path, src, "Content-Type", "image/png"), 415, api.ProblemMediaType)
-	wantProblem(t, b.get(path), 404, api.ProblemNotFound) // none of them left anything
+	wantProblem(t, b.get(path), 404, api.ProblemNotFound) // none of these calls has stored anything
 }
 
 func TestIfMatch(t *testing.T) {
@@ -197,8 +197,7 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
-// TestWorkflowVerbOnce: a verb that is repeated late, under its key, does not undo what
-// happened since.
+// TestWorkflowVerbOnce: a verb that is repeated late, with its key, does not undo later changes.
 func TestWorkflowVerbOnce(t *testing.T) {
 	b := newBed(t, true)
 	const path = "/api/v1/workflows/default/w"
@@ -298,14 +297,15 @@ func TestBoundedBodies(t *testing.T) {
 	wantProblem(t, b.post(runs, ""), 400, api.ProblemInvalid)
 	wantProblem(t, b.post(runs, `{"workflow":"w"}`, "Idempotency-Key", strings.Repeat("k", 300)), 422, api.ProblemInvalid)
 	wantProblem(t, b.get(runs+"?cursor="+strings.Repeat("c", 2000)), 422, api.ProblemInvalid)
-	// What a client sent is not sent back to it.
+	// The input of a client is not sent back to it.
 	secret := base64.StdEncoding.EncodeToString([]byte("password"))
 	if a := b.post(runs, `{"workflow":"w","nope":"`+secret+`"}`); strings.Contains(a.body, secret) {
 		t.Error(a.body)
 	}
 }
 
-// weighed is an answer that notes the weight of the requests in work while it is written.
+// weighed is a response writer that records, while the answer is written, the weight of the requests that are
+// being processed.
 type weighed struct {
 	httptest.ResponseRecorder
 	srv    *server.Server
@@ -336,7 +336,7 @@ func TestVersionsWeigh(t *testing.T) {
 	}
 }
 
-// slowReader is an answer whose client does not read it until the test lets it.
+// slowReader is a response writer whose client reads nothing until the test allows it.
 type slowReader struct {
 	httptest.ResponseRecorder
 	begun, read chan struct{}
@@ -348,8 +348,8 @@ func (w *slowReader) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestSlowReadersHoldNobody: while clients read the files of a version slowly, other large requests are carried
-// out.
+// TestSlowReadersHoldNobody: while clients read the files of a version slowly, other large requests are
+// answered.
 func TestSlowReadersHoldNobody(t *testing.T) {
 	b := newBed(t, true)
 	source := fmt.Sprintf(diamond, "w")

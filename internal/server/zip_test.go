@@ -12,7 +12,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// fetched is an answer as it came, without what a transport undoes.
+// fetched returns an answer as the server sent it: the transport does not decompress it.
 func (b *bed) fetched(method, path, body string, header ...string) answer {
 	b.t.Helper()
 	req := must(http.NewRequestWithContext(b.t.Context(), method, b.http.URL+path, strings.NewReader(body)))
@@ -83,7 +83,8 @@ func TestAnswersAreCompressed(t *testing.T) {
 		}
 	}
 	var all sync.WaitGroup
-	for range 4 * runtime.GOMAXPROCS(0) { // more than have a place: each is whole, compressed or not
+	// More than can be compressed at the same time; each answer is complete, compressed or not.
+	for range 4 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			a := b.fetched("GET", "/api/v1/openapi.json", "", "Accept-Encoding", "gzip")
 			if a.header.Get("Content-Encoding") == "gzip" {
@@ -97,8 +98,8 @@ func TestAnswersAreCompressed(t *testing.T) {
 	all.Wait()
 }
 
-// TestUnchangedAnswers: what a client has, and what has not changed, is not sent again. A change gets another
-// ETag.
+// TestUnchangedAnswers: content that the client already has, and that has not changed, is not sent again. A
+// change gets another ETag.
 func TestUnchangedAnswers(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
@@ -127,7 +128,7 @@ func TestUnchangedAnswers(t *testing.T) {
 			t.Errorf("%s after a change: %d", path, got)
 		}
 	}
-	// A name that is given to another workflow: the content of its version 1 is another one.
+	// The name is given to another workflow, so version 1 has another content.
 	if a := b.do("DELETE", w, ""); a.status >= 300 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestFlushOfACompressedAnswer: a flush brings the client what was written so far, also through the compressor.
+// TestFlushOfACompressedAnswer: after a flush the client can read everything that was written so far, also
+// through the compressor.
 func TestFlushOfACompressedAnswer(t *testing.T) {
 	s, line, read := &Server{zips: zips()}, strings.Repeat("x", zipLeast)+"\n", make(chan struct{})
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
