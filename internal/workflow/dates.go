@@ -59,7 +59,7 @@ var dateWords = []dateWord{
 			return nil, fmt.Errorf("addMonths counts at most %d months, not %d", monthsMax, n)
 		}
 		return onCalendar(instantOf(of), loc, func(d day) day {
-			last := time.Date(d.y, d.m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC) // the last day of the month that results
+			last := time.Date(d.y, d.m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC) // the last day of the resulting month
 			return day{last.Year(), last.Month(), min(d.d, last.Day()), d.clock}
 		})
 	}},

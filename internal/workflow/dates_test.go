@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// evaluate is an expression over an instant, as text.
+// evaluate returns the value of an expression at an instant, as text.
 func evaluate(t *testing.T, source, at string) string {
 	t.Helper()
 	x, faults := (*declarations)(nil).compile(source, inTask)
@@ -34,7 +34,7 @@ func evaluate(t *testing.T, source, at string) string {
 	return text
 }
 
-// Only dates of past years, because later decisions of governments do not change these.
+// The dates are in past years, because later decisions of governments do not change these.
 func TestDates(t *testing.T) {
 	for _, c := range []struct{ at, source, want string }{
 		// Days, also over the clock changes of Berlin on 2021-03-28 and 2021-10-31.
@@ -44,13 +44,13 @@ func TestDates(t *testing.T) {
 		{"2021-03-27T11:00:00Z", "addDays(trigger.time, 1)", "2021-03-28T11:00:00Z"},
 		{"2021-03-27T11:00:00Z", "trigger.time + duration('24h')", "2021-03-28T11:00:00Z"},
 		{"2021-03-27T01:30:00Z", "addDays(trigger.time, 1, 'Europe/Berlin')", "2021-03-28T01:00:00Z"}, // 02:30 is left out
-		{"2021-10-30T00:30:00Z", "addDays(trigger.time, 1, 'Europe/Berlin')", "2021-10-31T00:30:00Z"}, // 02:30, the first
+		{"2021-10-30T00:30:00Z", "addDays(trigger.time, 1, 'Europe/Berlin')", "2021-10-31T00:30:00Z"}, // the first 02:30
 		{"2021-11-01T01:30:00Z", "addDays(trigger.time, -1, 'Europe/Berlin')", "2021-10-31T00:30:00Z"},
 		{"2021-10-31T12:00:00Z", "addDays(trigger.time, -400)", "2020-09-26T12:00:00Z"},
 		{"2020-02-28T12:00:00.5Z", "addDays(trigger.time, 1)", "2020-02-29T12:00:00.5Z"},
 		{"2021-02-28T12:00:00Z", "addDays(trigger.time, 1)", "2021-03-01T12:00:00Z"},
 		{"2011-12-30T08:00:00Z", "date(addDays(trigger.time, 1, 'Pacific/Apia'), 'Pacific/Apia')", "2011-12-31"}, // 30 December was left out
-		// Months: never over their end.
+		// Months. A day after the end of the month becomes the last day of the month.
 		{"2021-01-31T12:00:00Z", "addMonths(trigger.time, 1)", "2021-02-28T12:00:00Z"},
 		{"2020-01-31T12:00:00Z", "addMonths(trigger.time, 1)", "2020-02-29T12:00:00Z"},
 		{"2020-02-29T12:00:00Z", "addMonths(trigger.time, 12)", "2021-02-28T12:00:00Z"},
@@ -59,7 +59,8 @@ func TestDates(t *testing.T) {
 		{"2021-03-31T12:00:00Z", "addMonths(trigger.time, -1)", "2021-02-28T12:00:00Z"},
 		{"2021-01-15T12:00:00Z", "addMonths(trigger.time, -1)", "2020-12-15T12:00:00Z"},
 		{"2021-01-31T12:00:00Z", "addMonths(trigger.time, 0)", "2021-01-31T12:00:00Z"},
-		{"2021-05-31T22:30:00Z", "addMonths(trigger.time, 1, 'Europe/Berlin')", "2021-06-30T22:30:00Z"}, // there it is 1 June
+		// In Berlin it is 1 June.
+		{"2021-05-31T22:30:00Z", "addMonths(trigger.time, 1, 'Europe/Berlin')", "2021-06-30T22:30:00Z"},
 		// Beginnings and ends.
 		{"2021-05-20T13:45:30Z", "startOf(trigger.time, 'hour')", "2021-05-20T13:00:00Z"},
 		{"2021-05-20T13:45:30Z", "startOf(trigger.time, 'hour', 'Asia/Kolkata')", "2021-05-20T13:30:00Z"},
@@ -80,11 +81,15 @@ func TestDates(t *testing.T) {
 		{"2021-05-20T13:45:30Z", "endOf(trigger.time, 'week')", "2021-05-23T23:59:59Z"},
 		{"2021-03-28T12:00:00Z", "endOf(trigger.time, 'day', 'Europe/Berlin')", "2021-03-28T21:59:59Z"}, // a day of 23 hours
 		{"2021-10-31T12:00:00Z", "startOf(trigger.time, 'day', 'Europe/Berlin')", "2021-10-30T22:00:00Z"},
-		{"2021-10-31T01:30:00Z", "startOf(trigger.time, 'hour', 'Europe/Berlin')", "2021-10-31T01:00:00Z"},    // the second 02:30
-		{"2018-11-04T12:00:00Z", "startOf(trigger.time, 'day', 'America/Sao_Paulo')", "2018-11-04T03:00:00Z"}, // its midnight was left out
-		{"2021-03-01T00:00:00Z", "date(addDays(startOf(trigger.time, 'month'), -1))", "2021-02-28"},           // the end of last month
-		{"2021-03-01T00:00:00Z", "date(startOf(addMonths(trigger.time, -1), 'month'))", "2021-02-01"},         // the first of last month
-		{"2021-05-20T13:45:30Z", "date(addDays(startOf(trigger.time, 'week'), 4))", "2021-05-21"},             // Friday
+		// The second 02:30.
+		{"2021-10-31T01:30:00Z", "startOf(trigger.time, 'hour', 'Europe/Berlin')", "2021-10-31T01:00:00Z"},
+		// This day had no midnight.
+		{"2018-11-04T12:00:00Z", "startOf(trigger.time, 'day', 'America/Sao_Paulo')", "2018-11-04T03:00:00Z"},
+		// The last day of the previous month.
+		{"2021-03-01T00:00:00Z", "date(addDays(startOf(trigger.time, 'month'), -1))", "2021-02-28"},
+		// The first day of the previous month.
+		{"2021-03-01T00:00:00Z", "date(startOf(addMonths(trigger.time, -1), 'month'))", "2021-02-01"},
+		{"2021-05-20T13:45:30Z", "date(addDays(startOf(trigger.time, 'week'), 4))", "2021-05-21"}, // Friday
 		{"2021-05-20T13:45:30Z", "startOf(trigger.time, 'day') < trigger.time && trigger.time < endOf(trigger.time, 'day')", "true"},
 		// Formats.
 		{"2021-01-03T04:05:06Z", "format(trigger.time, '%Y%m%d %y %e %H:%M:%S %j')", "20210103 21  3 04:05:06 003"},
@@ -121,8 +126,9 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// In every zone, for any instant: startOf is not after it and is its own start, endOf not before
-// it, and a day forth and back meets the day again.
+// TestDatesHold checks, in every zone and for any instant, that startOf is not after the instant, that
+// startOf of a start is that start, that the next start is after the instant, and that a move by one day
+// takes at most 49 hours.
 func TestDatesHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Pacific/Apia", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Europe/Dublin"} {

@@ -102,7 +102,7 @@ func TestConditionReads(t *testing.T) {
 	}
 }
 
-// A condition ends, whatever it says.
+// The evaluation of a condition ends, whatever its text is.
 func TestConditionCost(t *testing.T) {
 	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 200), ",") + "]"
 	c, err := CompileCondition(list + ".all(a, " + list + ".all(b, " + list + ".all(c, " + list + ".all(d, a+b+c+d > 0))))")

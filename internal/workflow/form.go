@@ -160,7 +160,7 @@ func bound(n *node) *float64 {
 	return nil
 }
 
-// value describes the values of the field in the way of parameters.
+// value describes the values of the field in the form of a parameter.
 func (f *Field) value() Param {
 	p := Param{Name: f.Name, Type: map[string]Type{"integer": Int, "number": Float, "boolean": Bool}[f.Type]}
 	if p.Type == "" {

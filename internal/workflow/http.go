@@ -19,11 +19,11 @@ type HTTP struct {
 	URL        string          `json:"url"`
 	Headers    []KV            `json:"headers,omitempty"`
 	Body       json.RawMessage `json:"body,omitempty"` // a text is sent as it is; any other value is sent as JSON
-	// The timeout of the answer; 0 means the worker's default.
+	// Timeout is the timeout of the answer; 0 means the worker's default.
 	Timeout  Duration `json:"timeout,omitempty"`
 	Status   []int    `json:"status,omitempty"` // the statuses of a success; empty means 200 to 299
 	Contains string   `json:"contains,omitempty"`
-	// Text | json: the form of the output body; "" if there is no such output.
+	// Answer is the form of the output body, text or json; "" if there is no such output.
 	Answer string   `json:"answer,omitempty"`
 	Keep   []string `json:"keep,omitempty"` // headers of the answer, in the output headers
 }

@@ -19,7 +19,7 @@ import (
 type Input struct {
 	Task string `json:"task"` // the task that stores the files
 	Name string `json:"name"` // the name of the file, or a pattern
-	// The name in the working folder, or a folder if it ends with a slash; "" means the same name.
+	// To is the name in the working folder, or a folder if it ends with a slash; "" means the same name.
 	To string `json:"to,omitempty"`
 }
 

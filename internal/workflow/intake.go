@@ -15,7 +15,7 @@ const (
 	LostSkip      = "skip"
 )
 
-// BatchWaitMax bounds the time for which events are collected for one run.
+// batchWaitMax bounds the time for which events are collected for one run.
 const batchWaitMax = Duration(3600e9)
 
 // Intake says how the events of a source with a cursor are taken. All such sources have it.
@@ -37,9 +37,9 @@ func (i *Intake) Filtering() (passes func(event json.RawMessage) (bool, error), 
 
 // EventSource selects events that were sent to the events API.
 type EventSource struct {
-	// Patterns of the attribute type, in which * matches any text; none means all.
+	// Types are patterns of the attribute type, in which * matches any text. An empty list means all types.
 	Types []string `json:"types,omitempty"`
-	// A pattern for the attribute source, in the same form; "" means any.
+	// Source is a pattern for the attribute source, in the same form; "" means any.
 	Source string `json:"source,omitempty"`
 }
 
@@ -107,7 +107,7 @@ func intakeKeys(over string) []key {
 	}
 }
 
-// batchMax is the number of events that an engine takes in one transaction.
+// batchMax is the largest number of events that an engine takes in one transaction.
 const batchMax = 500
 
 // batchWaitDefault is batch.wait if it is not given.

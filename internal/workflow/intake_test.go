@@ -30,7 +30,7 @@ func TestEventSourceTakes(t *testing.T) {
 	}
 }
 
-// A filter of a source sees the event only. overlap: wait is for sources only.
+// A filter of a source can read only the event. overlap: wait is allowed only for sources.
 func TestIntakeFaults(t *testing.T) {
 	for entry, want := range map[string]string{
 		`{event: {type: a, filter: "params.a == 'b'"}}`:            "a filter cannot see params: it sees the event only",

@@ -34,7 +34,7 @@ tasks:
   bare: {kind: vm.list}
 `
 
-// What the handler of a kind gets: the values with their types, wherever an expression stands.
+// The handler of a kind gets the values with their types, wherever the expressions are.
 func TestInputOfKinds(t *testing.T) {
 	w := must(t, ofKinds)
 	roundTrip(t, w)

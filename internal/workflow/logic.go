@@ -19,7 +19,7 @@ type Wait struct {
 	For       Duration `json:"for,omitempty"`
 	Until     string   `json:"until,omitempty"`     // an instant, or a text with ${{ }} for one
 	Condition string   `json:"condition,omitempty"` // CEL, without ${{ }}
-	// The pause between two checks of the condition; 0 means 10 s.
+	// Every is the pause between two checks of the condition; 0 means 10 s.
 	Every Duration `json:"every,omitempty"`
 	Event *Awaited `json:"event,omitempty"`
 }

@@ -43,7 +43,7 @@ func (m *memo) of(c *condition, v *dag.View) (bool, error) {
 	m.once.Do(func() { m.turns = make(chan struct{}, costlyMax) })
 	m.turns <- struct{}{}
 	defer func() { <-m.turns }()
-	if r, ok := m.get(key); ok { // meanwhile
+	if r, ok := m.get(key); ok { // another goroutine has stored the result meanwhile
 		return r.holds, r.err
 	}
 	holds, err := c.full(v)

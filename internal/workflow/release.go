@@ -10,7 +10,7 @@ import (
 // Release is the command that ends work which attempts of a task have started outside of their processes.
 type Release struct {
 	Run Run `json:"run"`
-	// Adopts: after an attempt was lost, the next attempt continues its work.
+	// Adopts says that after an attempt was lost, the next attempt continues its work.
 	Adopts  bool      `json:"adopts,omitempty"`
 	Timeout *Duration `json:"timeout,omitempty"` // nil means dag.ReleaseTimeoutDefault
 }

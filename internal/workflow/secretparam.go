@@ -37,8 +37,9 @@ func (w *Workflow) MaskParams(params json.RawMessage) json.RawMessage {
 	return writeObject(masked)
 }
 
-// allParams returns the value of params as a whole. Now, Parse refuses a file that reads params as a whole
-// and has a parameter of type secret. But an earlier version accepted such files.
+// allParams returns the value of params as a whole. Parse refuses a file that reads params as a whole and has
+// a parameter of type secret. But stored versions may come from an earlier version of Parse, which accepted
+// such files.
 func (v *values) allParams() celref.Val {
 	params := orEmpty(v.params)
 	if v.masked != nil {

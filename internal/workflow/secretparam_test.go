@@ -95,8 +95,8 @@ func TestSecretParamsAsAWhole(t *testing.T) {
 	}
 }
 
-// TestSecretParamsOfOthers: what no person or program gives at a start is refused, also if it is sealed:
-// it was copied from another run.
+// TestSecretParamsOfOthers: a value that does not come from a person or program at a start is refused. This
+// holds also for a sealed value, because it was copied from another run.
 func TestSecretParamsOfOthers(t *testing.T) {
 	ws, errs := Parse([]byte("name: w\nparams: {s: {type: secret, required: false}}\ntasks: {a: {run: 'true'}}"), Options{File: "w.yaml"})
 	caller, more := Parse([]byte("name: c\nparams: {x: string}\ntasks: {a: {workflow: w, with: {s: '${{ params.x }}'}}}"), Options{File: "c.yaml"})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// compareSimple reads a text both ways, and reports whether it was of the plain kind.
+// compareSimple reads a text in both ways, and reports whether parseSimple accepted it.
 func compareSimple(t testing.TB, text string) bool {
 	t.Helper()
 	s, ok := newSource([]byte(text), "")
@@ -35,7 +35,7 @@ func compareSimple(t testing.TB, text string) bool {
 	return true
 }
 
-// printNode is all of a node, as text.
+// printNode returns all fields of a node, as text.
 func printNode(n *node) string {
 	var b strings.Builder
 	var all func(n *node)
@@ -53,7 +53,7 @@ func printNode(n *node) string {
 	return b.String()
 }
 
-// simpleTexts are of the plain kind, or not.
+// simpleTexts are texts that parseSimple accepts, and texts that it leaves to the parser.
 var simpleTexts = []struct {
 	text   string
 	simple bool
@@ -115,7 +115,7 @@ func TestSimple(t *testing.T) {
 	}
 }
 
-// TestSimpleFiles reads each piece of the examples, and of the files of tests, both ways.
+// TestSimpleFiles reads each piece of the examples, and of the files of tests, in both ways.
 func TestSimpleFiles(t *testing.T) {
 	taken, all := 0, 0
 	compare := func(s *source, c chunk) {

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestClusterJobs: tasks with spark and hadoop get lists, mappings and texts as their kinds read them, and have
-// outputs that are not declared.
+// TestClusterJobs: tasks with spark and hadoop get lists, mappings and texts as their kinds read them, and
+// have outputs that the file does not declare.
 func TestClusterJobs(t *testing.T) {
 	w := must(t, `
 name: j

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestSplitter: a workflow with a splitter becomes two tasks: one of the splitter's kind, which gets the
-// parameters and the version, and one that consists of the first one's output. The other keys of splitter
-// apply to the first task.
+// TestSplitter: a workflow with a splitter becomes two tasks. The first one has the kind of the splitter, and
+// gets the parameters and the version. The second one consists of the tasks that the first one outputs. The
+// other keys of splitter apply to the first task.
 func TestSplitter(t *testing.T) {
 	all, errs := Parse([]byte(`
 name: fleet

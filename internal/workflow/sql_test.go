@@ -85,7 +85,7 @@ func TestRefusedStatements(t *testing.T) {
 	}
 }
 
-// TestResultFiles: a file of rows is an artifact that others can take.
+// TestResultFiles: a file of rows is an artifact that other tasks can use as an input.
 func TestResultFiles(t *testing.T) {
 	for result, want := range map[string]string{"csv": "result.csv", "{jsonl: out/a.jsonl}": "out/a.jsonl", "none": "", "rows": ""} {
 		all, errs := Parse([]byte("name: w\ntasks:\n  a: {sql: {connection: c, file: a.sql, result: "+result+", expect: rows_affected > 0}}\n"), Options{})

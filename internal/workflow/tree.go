@@ -29,9 +29,9 @@ type node struct {
 	line int32
 	col  int32
 	kind nodeKind
-	// plain: the scalar has no quotes, so null, true and 5 are not texts.
+	// plain says that the scalar has no quotes, so null, true and 5 are not texts.
 	plain bool
-	// block: the scalar comes after | or >.
+	// block says that the scalar comes after | or >.
 	block bool
 	// broken says that the node was already refused.
 	broken bool

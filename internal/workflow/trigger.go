@@ -77,7 +77,7 @@ type Trigger struct {
 	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" for a trigger without instants
 	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // only for catchup: all
 	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0 means no limit
-	// Resubmit | fail; "" means the node's default, resubmit.
+	// IfLost is resubmit or fail; "" means the node's default, resubmit.
 	IfLost string `json:"if_lost,omitempty"`
 
 	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by parameter; its texts may contain ${{ }}
@@ -120,12 +120,11 @@ type FileWatch struct {
 // RunOf describes runs of other workflows that have ended.
 type RunOf struct {
 	Workflows []string `json:"workflows"` // namespace/name, sorted
-	// Hour | day | week | month (of the time zone) or a duration in which the runs must have ended; "" means
-	// any.
+	// Require is the state in which a run must have ended: succeeded, failed or ended.
 	Require string `json:"require"`
 	All     bool   `json:"all,omitempty"` // every one of Workflows must end, and not only one of them
-	// Hour | day | week | month (of the time zone) or a duration, in which the runs must have ended; "" means
-	// any.
+	// Within is hour, day, week or month (of the time zone) or a duration, in which the runs must have ended; ""
+	// means any.
 	Within string `json:"within,omitempty"`
 }
 

@@ -39,9 +39,9 @@ type brokerKind struct {
 	queue bool
 	// read makes the input of the source.
 	read func(v *node) brokerInput
-	// check refuses keys that do not fit together. nil: each key fits.
+	// check refuses keys that do not fit together. It is nil if all keys fit together.
 	check func(r *triggerReader, v *node, at string)
-	// input returns where an input is read into.
+	// input returns a pointer to an empty input, for decoding.
 	input func() brokerInput
 }
 

@@ -32,10 +32,10 @@ type Poll struct {
 	Connection string   `json:"connection,omitempty"`
 	URL        string   `json:"url"`
 	Every      Duration `json:"every"`
-	// CEL over answer that returns the list; "" if answer itself is the list.
+	// Items is CEL over answer that returns the list; "" if answer itself is the list.
 	Items string `json:"items,omitempty"`
 	ID    string `json:"id,omitempty"` // CEL over item; "" means the whole item identifies it
-	// CEL over item that returns its position, which grows, or "" if items have no position
+	// Newer is CEL over item that returns the item's position, which grows. It is "" if items have no position.
 	Newer string `json:"newer,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type Query struct {
 	Query      string   `json:"query"`  // :cursor stands for the position
 	Cursor     string   `json:"cursor"` // the column whose last value is the next :cursor
 	Every      Duration `json:"every"`
-	// The channel of NOTIFY that wakes the source; "" if there is none.
+	// Listen is the channel of NOTIFY that wakes the source; "" if there is none.
 	Listen string   `json:"listen,omitempty"`
 	Settle Duration `json:"settle"` // the longest time to wait for transactions that began earlier
 }

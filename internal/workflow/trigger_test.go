@@ -124,8 +124,8 @@ func drawTrigger(t *rapid.T) string {
 	return entry
 }
 
-// What is stored of a trigger does not change with the rest of the file, with the order of
-// keys and lists, or with how a value is written.
+// The stored form of a trigger does not depend on the rest of the file, on the order of keys and lists, or on
+// the notation of a value.
 func TestTriggerEncode(t *testing.T) {
 	for _, same := range [][2]string{
 		{`{cron: "0 9 * * 1-5", timezone: Europe/Berlin}`, `{overlap: skip, catchup: latest, max_concurrent_runs: 1, timezone: Europe/Berlin, cron: " 0 9  * * 1-5", dst: {repeat: once}}`},
@@ -217,7 +217,7 @@ func TestTriggerSchedule(t *testing.T) {
 	}
 }
 
-// Start and end of a day are right where clocks change at midnight, and where a day is left out.
+// Start and end of a day are right where clocks change at midnight, and where a zone has skipped a day.
 func TestSpan(t *testing.T) {
 	for _, c := range []struct{ entry, from, until string }{
 		{`{every: 1h, start: 2026-03-29, end: 2026-03-28, timezone: Asia/Beirut}`, "2026-03-28T22:00:00Z", "2026-03-28T21:59:59.999999999Z"},
@@ -225,7 +225,7 @@ func TestSpan(t *testing.T) {
 		{`{every: 1h, start: 2026-10-25, end: 2026-10-25, timezone: Europe/Berlin}`, "2026-10-24T22:00:00Z", "2026-10-25T22:59:59.999999999Z"},
 		{`{every: 1h, start: 2025-11-02, end: 2025-11-02, timezone: America/Havana}`, "2025-11-02T04:00:00Z", "2025-11-03T04:59:59.999999999Z"},
 	} {
-		// These are the bounds of single days, so that some end before they start: not by Parse.
+		// The test sets the fields itself and does not call Parse, because in some cases the end is before the start.
 		tr := &Trigger{}
 		for _, part := range strings.Split(strings.Trim(c.entry, "{}"), ", ") {
 			k, v, _ := strings.Cut(part, ": ")
@@ -434,7 +434,8 @@ func BenchmarkTriggerSchedule(b *testing.B) {
 	}
 }
 
-// TestScheduleLoadsOnce: a zone is read from a file, which costs more than everything else.
+// TestScheduleLoadsOnce checks that a schedule loads its zone once, because a zone is read from a file, which
+// costs more than everything else.
 func TestScheduleLoadsOnce(t *testing.T) {
 	for decl, want := range map[string]int{
 		`{cron: "15 2 * * *", timezone: Europe/Berlin, start: 2026-01-01, end: 2026-12-31}`: 1,

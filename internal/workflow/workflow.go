@@ -23,7 +23,7 @@ type Workflow struct {
 	Timeout     Duration `json:"timeout,omitempty"`    // bound of the time of the run; 0 if there is none
 	Files       []string `json:"files,omitempty"`      // globs
 	Defaults    Defaults `json:"defaults,omitzero"`
-	// The largest number of active runs; 0 means any number.
+	// MaxRuns is the largest number of active runs; 0 means any number.
 	MaxRuns    int32     `json:"max_concurrent_runs,omitempty"`
 	Retention  Retention `json:"retention,omitzero"`    // when finished runs are deleted
 	Queue      string    `json:"queue,omitempty"`       // the named queue of the runs
@@ -84,7 +84,7 @@ type Task struct {
 	Description string   `json:"description,omitempty"`
 	Needs       []string `json:"needs,omitempty"`
 	Foreach     []Level  `json:"foreach,omitempty"`
-	// The largest number of instances at one time; 0 means all.
+	// Parallel is the largest number of instances at one time; 0 means all.
 	Parallel  int32     `json:"parallel,omitempty"`
 	If        string    `json:"if,omitempty"` // CEL, without ${{ }}; "" is success()
 	Run       Run       `json:"run,omitzero"`

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// must parses a file that is right and gives its one workflow.
+// must parses a valid file and returns its only workflow.
 func must(t testing.TB, src string) *Workflow {
 	t.Helper()
 	all, errs := Parse([]byte(src), Options{File: "f.yaml"})
@@ -28,8 +28,8 @@ func must(t testing.TB, src string) *Workflow {
 	return all[0]
 }
 
-// TestWhole reads the example of the contract: every key is understood, and only keys of future features are
-// refused, each by its name.
+// TestWhole reads the example of the contract: the parser knows every key, and refuses only keys of future
+// features, each by its name.
 func TestWhole(t *testing.T) {
 	src, err := os.ReadFile("testdata/whole.yaml")
 	if err != nil {
@@ -241,7 +241,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Hundred thousand tasks pass, and so do many with expressions of their own.
+// A file with 100,000 tasks is accepted, and so is a file with many tasks that each have their own
+// expression.
 func TestManyTasks(t *testing.T) {
 	const n = 100_000
 	var b strings.Builder
@@ -267,7 +268,7 @@ func TestManyTasks(t *testing.T) {
 	}
 }
 
-// The examples that are shipped are right.
+// The examples that come with the program are valid.
 func TestExamples(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../../examples", func(name string, e fs.DirEntry, err error) error {
@@ -289,7 +290,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// So is what the documents show.
+// The examples in the documents are valid, too.
 func TestGuide(t *testing.T) {
 	found := 0
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -334,7 +335,8 @@ func schemaFor(t testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// plain is YAML as a JSON Schema validator sees it, read by another decoder than ours.
+// plain decodes YAML with another decoder than that of this package, into the form that a JSON Schema
+// validator needs.
 func plain(t testing.TB, src []byte) any {
 	t.Helper()
 	j, err := yaml.YAMLToJSON(src)
@@ -423,7 +425,7 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// Every key that is marked for later has its sentence, and every sentence its key.
+// Every key of a future feature has its sentence in later, and every sentence has its key.
 func TestLater(t *testing.T) {
 	used := map[string]bool{}
 	var walk func(sh *shape)
@@ -451,8 +453,8 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestDecode: for any workflow, what is stored is what was parsed, and what Parse accepts
-// is a graph.
+// TestDecode: for any workflow, the stored form decodes to the parsed workflow, and every workflow that Parse
+// accepts has a graph.
 func TestDecode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := drawWorkflow(t)
@@ -467,7 +469,8 @@ func TestDecode(t *testing.T) {
 	})
 }
 
-// drawWorkflow makes a right workflow: tasks need earlier ones and read what they need.
+// drawWorkflow makes a random valid workflow: tasks need earlier tasks, and read the outputs of the tasks
+// that they need.
 func drawWorkflow(t *rapid.T) string {
 	text := rapid.StringMatching(`[ -~äöü]{0,20}`)
 	quote := func(s string) string {
