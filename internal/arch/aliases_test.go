@@ -22,7 +22,8 @@ import (
 // aliases, and that of the package.
 var aliased = [][2]string{{".", "sdk/go"}, {"api/v1", "sdk/go/api/v1"}, {"skeintest", "sdk/go/skeintest"}}
 
-// TestAliases holds the packages with the former import paths to the SDK: each exported name has its alias.
+// TestAliases checks the packages with the former import paths: each exported name of the SDK has its alias
+// there.
 func TestAliases(t *testing.T) {
 	for _, pair := range aliased {
 		file := filepath.Join(repoRoot(t), pair[0], "aliases.go")
@@ -45,8 +46,8 @@ func TestAliases(t *testing.T) {
 // aliases collects the exported names of a package.
 type aliases struct {
 	set     *token.FileSet
-	name    string            // of the package
-	imports map[string]string // of the signatures: the paths by their names
+	name    string            // name of the package
+	imports map[string]string // the imports that the signatures need: paths by names
 	types   []string
 	consts  []string
 	vars    []string

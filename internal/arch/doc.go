@@ -1,6 +1,6 @@
-// Package arch holds no code: its tests keep the shape of the house. Who may import whom,
-// how large a file, a function, an interface or a parameter list may be, what the pure
-// packages must not touch, and whether docs/features.md tells the truth.
+// Package arch has no code except tests, which check the structure of the program: the allowed imports, the
+// sizes of files, functions, interfaces and parameter lists, the functions that pure packages must not call,
+// and the facts in docs/features.md.
 //
 // Editing a table here to make a build pass is a decision about the design and needs a
 // record in docs/decisions.

@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// What a reader reads in one check, as docs/internal/style.md says, and the fewest words that a text must
-// have.
+// The number of texts that a reader reads in one check, as docs/internal/style.md says, and the fewest words
+// that a text must have.
 const (
 	drawnComments = 100
 	drawnErrors   = 40

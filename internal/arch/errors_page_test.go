@@ -22,7 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/errors.md")
 
-// TestErrorsPage holds docs/errors.md to the codes of the program: problems, reasons of explain, outcomes of fires, log lines.
+// TestErrorsPage checks that docs/errors.md has the codes of the program: problems, reasons of explain,
+// outcomes of fires, log lines.
 func TestErrorsPage(t *testing.T) {
 	file := filepath.Join(repoRoot(t), "docs", "errors.md")
 	want := errorsPage(t)
@@ -136,7 +137,7 @@ func table(t *testing.T, b *bytes.Buffer, what string, codes map[string]bool, te
 	}
 }
 
-// logLine is what the sources say of a log line with a code.
+// logLine describes a log line with a code, as it is in the sources.
 type logLine struct{ level, message string }
 
 func logTable(t *testing.T, b *bytes.Buffer, lines map[string]logLine) {

@@ -15,8 +15,8 @@ var featureRow = regexp.MustCompile(`^\| ((?:JC|S2|DSA|HT)-\d+) \| (.+?) \| (don
 // items is how many items each of the four systems has.
 var items = map[string]int{"JC": 42, "S2": 46, "DSA": 53, "HT": 15}
 
-// TestFeatureTable holds the acceptance table to the truth as far as a test can: every item
-// once, the counts right, every place and every test named in it there.
+// TestFeatureTable checks the acceptance table as far as a test can: each item is listed once, the counts are
+// right, and each named place and test exists.
 func TestFeatureTable(t *testing.T) {
 	root := repoRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "features.md"))

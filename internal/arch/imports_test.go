@@ -149,7 +149,8 @@ var allowed = map[string][]string{
 	"cmd/skein":                 {"internal/stamp", "internal/box", "internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/dolphin", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples", "plus/clients"}, // plus/clients with the build tag plus
 	"internal/arch":             {"sdk/go/api/v1"},
 
-	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.
+	// The SDK is a module of its own. It shares wire types and a few basic packages with the server, but no
+	// package of the domain.
 	"sdk/go":                               {"sdk/go/api/v1", "sdk/go/api/worker/v1", "sdk/go/shared/local", "sdk/go/shared/mask", "sdk/go/shared/output", "sdk/go/shared/session"},
 	"sdk/go/api/v1":                        {},
 	"sdk/go/api/worker/v1":                 {},
@@ -171,8 +172,8 @@ var allowed = map[string][]string{
 	"internal/sim": {"internal/balance", "internal/alert", "internal/registry", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
-// pure packages decide; they do not look or wait. time is allowed for durations, but no
-// function of it that reads a clock (see TestPure).
+// pure packages only compute. They read no state from outside and do not wait. Package time is allowed for
+// durations, but none of its functions that read a clock (see TestPure).
 var pure = map[string]bool{
 	"internal/admission":        true,
 	"internal/cron":             true,
@@ -272,8 +273,8 @@ func TestNamesOfPackages(t *testing.T) {
 	})
 }
 
-// hosted packages take clock, goroutines, waits and chance from package host: the simulator
-// plays them. What serves people who watch is not simulated.
+// hosted packages take the clock, goroutines, waits and randomness from package host, so that the simulator
+// can replace these. Code that only shows states to people is not simulated.
 var hosted = map[string]bool{"internal/engine": true, "internal/cluster": true}
 
 var watchers = []string{"internal/engine/remote.go"}

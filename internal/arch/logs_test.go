@@ -13,7 +13,8 @@ import (
 // codeForm is the form of every stable code.
 var codeForm = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// TestLogCodes holds every log line of level INFO and above to a code, the same for the same message.
+// TestLogCodes checks that every log line of level INFO and above has a code, and that equal messages have
+// the same code.
 func TestLogCodes(t *testing.T) {
 	lines, messages := 0, map[string]string{}
 	goFiles(t, func(dir, file string) {
@@ -90,7 +91,7 @@ func logged(call *ast.CallExpr) (message, code string, has bool) {
 
 func literal(e ast.Expr) string {
 	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
-		s, _ := strconv.Unquote(l.Value) // the parser took it
+		s, _ := strconv.Unquote(l.Value) // the parser has accepted the literal
 		return s
 	}
 	return ""

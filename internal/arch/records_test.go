@@ -12,7 +12,8 @@ import (
 // recordsMax bounds the decision records. A step of an earlier decision extends its record.
 const recordsMax = 40
 
-// TestRecords holds the decision records to their number and form, and docs/decisions/README.md to the list of them.
+// TestRecords checks the number and the form of the decision records, and that docs/decisions/README.md lists
+// all of them.
 func TestRecords(t *testing.T) {
 	dir := filepath.Join(repoRoot(t), "docs", "decisions")
 	list, err := os.ReadFile(filepath.Join(dir, "README.md"))
@@ -45,7 +46,7 @@ func TestRecords(t *testing.T) {
 // docLink is a link of a page to a file: [text](path#heading).
 var docLink = regexp.MustCompile(`\]\(([^)\s:#]+)(?:#[^)\s]*)?\)`)
 
-// TestDocLinks checks that the files to which pages link are there.
+// TestDocLinks checks that the files to which pages link exist.
 func TestDocLinks(t *testing.T) {
 	root := repoRoot(t)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

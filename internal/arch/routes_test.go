@@ -13,8 +13,8 @@ import (
 // registered is a route that the server registers with its whole path.
 var registered = regexp.MustCompile(`\b\w+\.(get|put|verb|delete)\("(/[^"]+)", "`)
 
-// TestRoutesHaveRows: a route of the server has its row in the table of access. Server.New says the same of every route;
-// this test says it without a server.
+// TestRoutesHaveRows checks that each route of the server has a row in the table of access. server.New checks
+// the same at the start of a server; this test needs no server.
 func TestRoutesHaveRows(t *testing.T) {
 	rows := map[string]bool{}
 	for _, r := range access.Table() {

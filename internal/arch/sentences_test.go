@@ -15,12 +15,14 @@ import (
 // sentenceChecksMax bounds the checks of tests that compare the words of a sentence. The number may only fall.
 const sentenceChecksMax = 160
 
-// ofSentence matches what holds a sentence for people: an error, a field of a problem, a reason or a message.
+// ofSentence matches expressions whose value is a sentence for people: an error, a field of a problem, a
+// reason or a message.
 var ofSentence = regexp.MustCompile(`\.Error\(\)|\.(?:Detail|Title|What|Message|Unblocks)\b|Sprint\(err\b|Sprintf?\([^)]*Reasons`)
 
-// TestSentences counts where tests look for words in sentences. Sentences change, codes stay: compare the code of a
-// problem, a reason, a fire or a log line, the cause of a run, or the error itself with errors.Is or errors.As. The
-// name of a thing in a sentence is no word of it: it is data, and a text without a blank.
+// TestSentences counts where tests look for words in sentences. Sentences change, codes stay: compare the
+// code of a problem, a reason, a fire or a log line, the cause of a run, or the error itself with errors.Is
+// or errors.As. A check for a name in a sentence is allowed, because a name is data. The test recognises it
+// as a text without a blank.
 func TestSentences(t *testing.T) {
 	all, of := 0, map[string]int{}
 	goFiles(t, func(dir, file string) {

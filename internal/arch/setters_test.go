@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// setters are the exported methods that assign an argument to a field of their receiver: of data, which are the
-// purpose of the type, not of a part that it needs.
+// setters are the exported methods that assign an argument to a field of their receiver: they set data, which
+// are the purpose of the type, and not a part that the type needs.
 var setters = map[string]bool{
 	"internal/dag.Run.PutClaim": true, // the claim is a value in the row of the run
 	"internal/dag.Run.Step":     true, // the effects of this step, for the length of the call

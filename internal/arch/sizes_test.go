@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// Ordinary code is alike everywhere; what separates good houses is the tail. So the tail
-// is bounded.
+// Most code is small everywhere. The quality of a program shows in its largest files, functions and
+// interfaces, so their sizes are bounded.
 const (
 	fileLinesMax     = 600
 	testFileLinesMax = 1200
 	funcLinesMax     = 70
 	testFuncLinesMax = 150
 	methodsMax       = 20
-	paramsMax        = 5 // besides ctx and t
-	// wiringLinesMax bounds internal/app, which only puts parts together. What decides, speaks a protocol or has a
-	// state of its own belongs into a package of its own.
+	paramsMax        = 5 // in addition to ctx and t
+	// wiringLinesMax bounds internal/app, which only puts parts together. Code that decides, implements a
+	// protocol or has its own state belongs into a separate package.
 	wiringLinesMax = 3000
 )
 
-// wider lists what may be larger, and why. Keys are file:name.
+// wider lists the exceptions that may be larger, with the reasons. Keys are file:name.
 var wider = map[string]string{}
 
 func TestSizes(t *testing.T) {
@@ -131,14 +131,14 @@ func TestPure(t *testing.T) {
 	})
 }
 
-// TestNoInit: nothing happens by being imported.
+// TestNoInit checks that the import of a package has no effect: no package has an init function.
 func TestNoInit(t *testing.T) {
 	goFiles(t, func(_, file string) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ast.IsGenerated(f) { // of protocol buffers, which register their types
+		if ast.IsGenerated(f) { // generated code of protocol buffers registers its types
 			return
 		}
 		for _, d := range f.Decls {

@@ -16,7 +16,7 @@ import (
 const storeInterfaceMax = 20
 
 // TestStoreInterfaces: an interface of the contract is small enough to be read at once. Only Store, which
-// joins them, has more, and no method of its own but Close.
+// joins all of them, has more methods, and its only own method is Close.
 func TestStoreInterfaces(t *testing.T) {
 	declared := map[string]*ast.InterfaceType{}
 	files, err := filepath.Glob(filepath.Join(repoRoot(t), "internal", "store", "*.go"))
