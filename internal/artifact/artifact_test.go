@@ -51,7 +51,8 @@ func names(list []Info) string {
 	return strings.Join(all, " ")
 }
 
-// TestPick: what names and patterns name, links never followed, hidden files only when they are named.
+// TestPick checks which files names and patterns select. Links are never followed, and hidden files are
+// selected only if they are named.
 func TestPick(t *testing.T) {
 	outside := tree(t, map[string]string{"secret": "s"})
 	dir := tree(t, map[string]string{
@@ -99,7 +100,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// opened is a folder as an attempt leaves it.
+// opened returns a folder like that of an ended attempt.
 func opened(t *testing.T, dir string) WorkDir {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -110,7 +111,8 @@ func opened(t *testing.T, dir string) WorkDir {
 	return WorkDir{Root: root}
 }
 
-// TestKeep: files come back as they were, with their sums, under their attempt only; deleted, they are gone.
+// TestKeep checks that stored files are returned unchanged, with their digests, and only for their attempt.
+// After a deletion, they no longer exist.
 func TestKeep(t *testing.T) {
 	k, f := keeper(t, LimitsDefault)
 	dir := tree(t, map[string]string{"report.html": "hello", "out/a/b.bin": "", "out/c": "c"})
@@ -132,7 +134,7 @@ func TestKeep(t *testing.T) {
 	if err != nil || string(text) != "hello" || r.Close() != nil {
 		t.Errorf("%q %v", text, err)
 	}
-	// The same attempt once more: the same files are kept already, and others never are.
+	// The same attempt commits again: the same files are stored already, and other files are refused.
 	used, _ := f.Used(t.Context(), ref.Run)
 	if _, err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
 		t.Fatal(err)
@@ -172,8 +174,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestBounds: what is too much is refused with a sentence and nothing of the attempt is kept; the run has its
-// room back.
+// TestBounds checks that artifacts beyond a limit are refused with a reason. No file of the attempt is
+// stored, and its bytes no longer count against the limit of the run.
 func TestBounds(t *testing.T) {
 	k, f := keeper(t, Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 3, RunFiles: 4})
 	keep := func(attempt int, files map[string]string) error {
@@ -197,7 +199,7 @@ func TestBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(keep(2, map[string]string{"a": "012345"}), "artifacts of the run would be larger than 20 bytes")
-	// Another node, or another life, counts what is there.
+	// Another node, or the next process of this node, counts the existing files.
 	k = &Keeper{Store: f, Limits: k.Limits}
 	refused(keep(2, map[string]string{"a": "012345"}), "artifacts of the run would be larger than 20 bytes")
 	if err := keep(2, map[string]string{"a": "01234"}); err != nil {
@@ -209,7 +211,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestStopped: a stop ends the keeping and nothing is seen.
+// TestStopped checks that a stop ends the storing, and that readers see no files.
 func TestStopped(t *testing.T) {
 	k, f := keeper(t, LimitsDefault)
 	calls := 0

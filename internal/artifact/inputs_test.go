@@ -18,7 +18,8 @@ func infoOf(name, text string) Info {
 	return Info{Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:])}
 }
 
-// TestChoose: names must be there, patterns need not; what two sources bring must not meet.
+// TestChoose checks that a named file must exist, that a pattern may match nothing, and that files of two
+// sources must not have the same path.
 func TestChoose(t *testing.T) {
 	at := func(dir string) func(string) string { return func(name string) string { return path.Join(dir, name) } }
 	as := func(string) string { return "x" }
@@ -94,7 +95,8 @@ func TestInsist(t *testing.T) {
 	})
 }
 
-// TestFetch: files come in pieces, are compared with what was said, and are there all or not at all.
+// TestFetch checks that files are received in pieces and compared with their announced digests. Either all of
+// them are stored or none.
 func TestFetch(t *testing.T) {
 	texts := []string{"0123456789", "", "abc"}
 	list := []Info{infoOf("d/x", texts[0]), infoOf("empty", texts[1]), infoOf("z", texts[2])}

@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// leftMin is the time since the last write from which a temporary file is one that a crash has left.
+// leftMin is the time since the last write after which a temporary file counts as left by a crash.
 const leftMin = time.Hour
 
 // Write replaces a file, or makes it. The new file has exactly the given mode, and belongs to the user of
@@ -37,7 +37,7 @@ func Write(path string, data []byte, mode os.FileMode) error { return put(path, 
 // meanwhile.
 func Create(path string, data []byte, mode os.FileMode) error { return put(path, data, mode, os.Link) }
 
-// put writes a file as a whole and gives it its name by name.
+// put writes a complete temporary file, and gives it its final name with the function name.
 func put(path string, data []byte, mode os.FileMode, name func(from, to string) error) error {
 	d, err := Begin(path, mode)
 	if err != nil {
@@ -59,7 +59,7 @@ func prefix(path string) string {
 	return "." + base[:min(len(base), nameMax)] + ".new-"
 }
 
-// removeLeft removes what crashes have left. An error means that the next call tries again.
+// removeLeft removes temporary files that crashes have left. After an error, the next call tries again.
 func removeLeft(path string) {
 	dir, begin := filepath.Dir(path), prefix(path)
 	entries, _ := os.ReadDir(dir)

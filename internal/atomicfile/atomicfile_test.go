@@ -74,7 +74,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestFailure: what cannot get its name leaves nothing, and the old file as it was.
+// TestFailure checks that if a file cannot get its name, no temporary file remains and the old file is
+// unchanged.
 func TestFailure(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -92,7 +93,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestLeft: the rest of a crash goes once it is old. Files of other names, and a write under way, stay.
+// TestLeft checks that the temporary file of a crash is removed once it is old. Files with other names stay,
+// and so does the file of a write in progress.
 func TestLeft(t *testing.T) {
 	dir := t.TempDir()
 	path, old := filepath.Join(dir, "f"), time.Now().Add(-2*leftMin)
@@ -110,7 +112,7 @@ func TestLeft(t *testing.T) {
 }
 
 // TestDraft: a draft is not seen before it is put, and leaves nothing if it is discarded. Names of any length
-// have one.
+// can have a draft.
 func TestDraft(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "f"), filepath.Join(t.TempDir(), strings.Repeat("long", 60))} {
 		d, err := Begin(path, 0o640)
@@ -144,7 +146,8 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestReplace: the successor takes the place of the file behind a link, and only that of a regular file.
+// TestReplace checks that the new file replaces the target of a link, and that only a regular file can be
+// replaced.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "f"), filepath.Join(dir, "link")

@@ -69,7 +69,7 @@ func (d *Draft) Discard() {
 	_ = os.Remove(d.file.Name()) // fails after a rename, because the name is gone
 }
 
-// finish gives the file its name by name.
+// finish gives the file its final name with the function name.
 func (d *Draft) finish(name func(from, to string) error) error {
 	defer d.Discard()
 	err := d.file.Chmod(d.mode)

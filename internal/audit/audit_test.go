@@ -25,7 +25,7 @@ func row(i int) store.Audit {
 		Token: 3, Address: "10.0.0.7", Verb: "run.control", Action: "stop-run", Object: fmt.Sprintf("/runs/%d", i), Namespace: "shop", Outcome: store.AuditDone}
 }
 
-// logbook is a log with a checkpoint after each row, as a node writes it.
+// logbook is an audit log as a node writes it, with a checkpoint after each row.
 type logbook struct {
 	tree   store.AuditTree
 	rows   []store.Audit
@@ -77,7 +77,7 @@ func (l *logbook) verify(t testing.TB, keep time.Duration) Report {
 	return v.Report()
 }
 
-// rewrite makes all hashes of the database fit its rows, as a careful attacker does.
+// rewrite replaces all hashes in the database, so that they fit the changed rows, as a careful attacker does.
 func (l *logbook) rewrite(t testing.TB) {
 	t.Helper()
 	is := store.AuditTree{First: l.tree.First, Head: l.tree.Head, Era: l.tree.Era, Base: l.tree.Base, Size: l.tree.First, Edge: l.tree.Head}
@@ -227,7 +227,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestForget: a log without its oldest rows is still proved, by the checkpoints from before, too.
+// TestForget: a log without its oldest rows can still be proved, also with the checkpoints from before the
+// deletion.
 func TestForget(t *testing.T) {
 	l := newLog(t, 20)
 	for _, n := range []int{1, 6, 4} {
@@ -249,13 +250,13 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestRegress: rows that a told regress lost are no sign of tampering, but those before it and after it
-// are.
+// TestRegress: rows that were lost in a recorded regress are no sign of tampering. Missing rows before or
+// after them are such a sign.
 func TestRegress(t *testing.T) {
 	l := newLog(t, 20)
 	l.rows = l.rows[:15]
 	back := newLog(t, 15)
-	l.tree = back.tree // as a standby without the last rows has it
+	l.tree = back.tree // the tree of a standby that lacks the last rows
 	l.grow(t, 8, 1)
 	got := l.verify(t, 0)
 	if !got.Good() || len(got.Regresses) != 1 {
@@ -369,7 +370,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzVerify: no change of one row that was covered stays unnoticed, however the attacker mends the hashes.
+// FuzzVerify: every change of a covered row is noticed, however the attacker adapts the hashes.
 func FuzzVerify(f *testing.F) {
 	f.Add(uint8(3), uint8(0), "eve", true)
 	f.Add(uint8(19), uint8(1), "", false)

@@ -99,8 +99,8 @@ func verify(t *testing.T, s store.AuditLog, keep time.Duration, posts ...*post) 
 	return v.Report()
 }
 
-// TestTwoKeepers: the keepers of two nodes advance one log, and each signs it. One of them ends, and the
-// other one gives the indexes that are missing.
+// TestTwoKeepers: the keepers of two nodes advance one log, and each signs it. One keeper ends, and the other
+// one gives the missing indexes.
 func TestTwoKeepers(t *testing.T) {
 	s := memory.New(memory.Options{})
 	a, b := newPost(t, s, t.TempDir(), 0), newPost(t, s, t.TempDir(), 0)
@@ -204,7 +204,7 @@ func TestTornFile(t *testing.T) {
 	}
 }
 
-// TestRefusedCalls: they become rows, also those of the last minute before the node ends.
+// TestRefusedCalls: refused calls become rows, also those of the last minute before the node ends.
 func TestRefusedCalls(t *testing.T) {
 	s := memory.New(memory.Options{})
 	p := newPost(t, s, t.TempDir(), 0)
@@ -220,8 +220,8 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestFirstCheckpoint: the first row after a rest gets its checkpoint at once. Those that follow within a
-// minute wait, and the end of the node does not.
+// TestFirstCheckpoint: the first row after a rest gets its checkpoint at once. Rows that follow within a
+// minute wait for their checkpoint, unless the node ends.
 func TestFirstCheckpoint(t *testing.T) {
 	s := memory.New(memory.Options{})
 	p := newPost(t, s, t.TempDir(), 0)
@@ -270,7 +270,7 @@ func TestToldRegress(t *testing.T) {
 	}
 }
 
-// TestCutInAQuietEra: an era that began quietly proves no loss. Rows that are missing in it are told, also
+// TestCutInAQuietEra: an era that began quietly proves no loss. Missing rows of this era are reported, also
 // after the next change.
 func TestCutInAQuietEra(t *testing.T) {
 	s := memory.New(memory.Options{})
@@ -298,7 +298,7 @@ func TestCutInAQuietEra(t *testing.T) {
 	}
 }
 
-// interrupted is a store in which something happens before the first page of rows is read.
+// interrupted is a store that calls a function before it reads the first page of rows.
 type interrupted struct {
 	audit.Store
 	once func()
@@ -333,15 +333,15 @@ func TestExportMeanwhile(t *testing.T) {
 	}
 }
 
-// forged is a store with a foreign row at the next place.
+// forged is a store in which an attacker has inserted a row at the next index.
 type forged struct{ audit.Store }
 
 func (f forged) GrowAudit(context.Context, int64, store.AuditTree, []store.AuditLeaf) error {
 	return fmt.Errorf("audit_index: %w", store.ErrRefused)
 }
 
-// TestForgedPlace: a row at the next place stops the tree. The node goes on with the rest of its work, and
-// its log says so once, not at each change.
+// TestForgedPlace: a forged row at the next index stops the growth of the tree. The node continues its other
+// work, and logs the error once and not at each change.
 func TestForgedPlace(t *testing.T) {
 	now := dag.Micro(time.Now().Add(-2 * time.Hour))
 	s := memory.New(memory.Options{Clock: func() dag.Micros { return now }})
@@ -382,11 +382,11 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// TestKeyIsWhole: a key that cannot be written whole is not there, so that the next start makes another one.
-// A public key that is missing, or that of another key, is written again.
+// TestKeyIsWhole: if a key cannot be written completely, no key file exists, and the next start makes another
+// key. If the public key is missing, or belongs to another key, it is written again.
 func TestKeyIsWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := os.Mkdir(path+audit.PublicSuffix, 0o700); err != nil { // in the way of the public key
+	if err := os.Mkdir(path+audit.PublicSuffix, 0o700); err != nil { // a folder at the path of the public key
 		t.Fatal(err)
 	}
 	if _, err := audit.Key(path); err == nil {

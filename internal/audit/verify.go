@@ -17,7 +17,7 @@ const (
 	Changed  = "changed"  // the content of a row does not match the hash of the row
 	Removed  = "removed"  // rows in the middle were removed, or the oldest rows before the end of their retention
 	Inserted = "inserted" // a row has the index of another one
-	CutOff   = "cut_off"  // the newest rows
+	CutOff   = "cut_off"  // the newest rows were removed
 	Replaced = "replaced" // rows fit their hashes, but not the checkpoints
 	Late     = "late"     // a row is older than a checkpoint that does not cover the row
 	Damaged  = "damaged"  // the state of the tree itself is damaged
@@ -43,7 +43,7 @@ type Finding struct {
 // Regress is a loss of the database's newest transactions that the nodes have noticed. They have raised the
 // era.
 type Regress struct {
-	Era      dag.Era // the new one
+	Era      dag.Era // the era after the loss
 	From, To int64   // the indexes of the lost rows; To is not included
 	At       time.Time
 }

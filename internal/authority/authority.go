@@ -87,7 +87,7 @@ type Authority struct {
 
 	mu       sync.Mutex // protects following fields
 	is       state
-	pool     *x509.CertPool // the roots that count
+	pool     *x509.CertPool // the roots that are valid
 	version  int64          // the version of the secret
 	err      error          // the error of the last read; it is used only if no roots are known
 	tried    time.Time
@@ -201,7 +201,7 @@ func (a *Authority) Replace(ctx context.Context, by string) error {
 
 // Rotate begins a change of roots: a new root issues from now on, and certificates of the old one are valid
 // until they end. latest is the latest end of a certificate that any node has issued to a worker. Nodes renew
-// their own as soon as they have read the new root.
+// their own certificates as soon as they have read the new root.
 func (a *Authority) Rotate(ctx context.Context, by string, latest time.Time) error {
 	now := a.cfg.Now()
 	_, err := a.cfg.Vault.Change(ctx, sealed.Name{Namespace: namespace, Name: name}, by, func(text []byte) ([]byte, error) {
@@ -260,7 +260,7 @@ func (a *Authority) reload(ctx context.Context) bool {
 	}
 	a.reading.Lock()
 	defer a.reading.Unlock()
-	if a.again() { // otherwise another caller has read them meanwhile
+	if a.again() { // if this is false, another caller has read the roots meanwhile
 		_ = a.load(ctx) // load logs the error, and keeps it if there are no roots
 	}
 	return true

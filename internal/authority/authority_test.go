@@ -112,7 +112,7 @@ func TestLife(t *testing.T) {
 	b.refused(two, w, "is not valid at this time")
 }
 
-// TestMade: however many nodes make the authority at once, there is one.
+// TestMade: however many nodes make the authority at the same time, only one authority exists.
 func TestMade(t *testing.T) {
 	b := newBed(t)
 	one, two := b.node(), b.node()
@@ -143,7 +143,7 @@ func TestRotate(t *testing.T) {
 	}
 	late := b.node() // it has not read the new root yet
 	old := b.worker(one, "w1")
-	long := New(Config{Vault: b.vault, Now: one.cfg.Now, Life: 5 * LifeDefault}) // a node with another setting
+	long := New(Config{Vault: b.vault, Now: one.cfg.Now, Life: 5 * LifeDefault}) // a node with a longer certificate_life
 	if err := long.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestRotate(t *testing.T) {
 	if err := one.Rotate(t.Context(), "ann", time.Time{}); !errors.Is(err, ErrChanging) {
 		t.Errorf("a change during a change: %v", err)
 	}
-	pinned := false // by an invitation that was made before the change
+	pinned := false // by the fingerprint in an invitation that was made before the change
 	for _, c := range shown[1:] {
 		pinned = pinned || equal(c.Raw, old[len(old)-1].Raw)
 	}
@@ -185,7 +185,8 @@ func TestRotate(t *testing.T) {
 	b.now = latest.Add(Skew - time.Second)
 	b.accepted(one, lasting, "w2")
 	b.now = b.now.Add(2 * time.Second)
-	b.refused(one, lasting, "none of the internal certificate authority") // it has not expired: the root has ended
+	// The certificate has not expired, but its root has ended.
+	b.refused(one, lasting, "none of the internal certificate authority")
 	if roots := one.Roots(); roots[0].Trusted || !roots[1].Trusted || !roots[1].Issues {
 		t.Errorf("%+v", roots)
 	}
@@ -245,7 +246,8 @@ func TestNames(t *testing.T) {
 	b.refused(a, []*x509.Certificate{root}, "")
 }
 
-// TestRequest: a request is signed with its key, which is of a known kind.
+// TestRequest: a request for a certificate must be signed with its own key, and the key must be of a known
+// kind.
 func TestRequest(t *testing.T) {
 	b := newBed(t)
 	key := b.key()
@@ -265,8 +267,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestUnreadable: without the key of the secrets, no certificate is issued or accepted, and the reason is
-// told.
+// TestUnreadable: without the key of the secrets, no certificate is issued or accepted, and the error names
+// the reason.
 func TestUnreadable(t *testing.T) {
 	b := newBed(t)
 	a := b.node()
@@ -326,7 +328,7 @@ func TestReplace(t *testing.T) {
 }
 
 // TestNodeRows: the certificate of a node has a row before it is used. A node whose row was revoked makes
-// another key, and one that cannot write its row goes on with the certificate that it has.
+// another key, and a node that cannot write its row continues to use its present certificate.
 func TestNodeRows(t *testing.T) {
 	b := newBed(t)
 	st := b.vault.Store.(*memory.Store)
@@ -378,7 +380,7 @@ func TestNodeRows(t *testing.T) {
 }
 
 // TestReplaceWhileEnrolling: if the root is ended while a node writes the row of its certificate, the node
-// does not go on with a certificate of that root.
+// does not use a certificate of that root afterwards.
 func TestReplaceWhileEnrolling(t *testing.T) {
 	b := newBed(t)
 	rows := &replacing{Rows: b.vault.Store.(*memory.Store)}
@@ -404,7 +406,7 @@ func TestReplaceWhileEnrolling(t *testing.T) {
 	}
 }
 
-// replacing are rows that run meanwhile once when the first row is written.
+// replacing is a Rows that calls the function meanwhile once, when the first row is written.
 type replacing struct {
 	Rows
 	meanwhile func() error
@@ -420,7 +422,7 @@ func (r *replacing) EnrollNode(ctx context.Context, n store.Enrolling) (store.To
 	return r.Rows.EnrollNode(ctx, n)
 }
 
-// away are rows that cannot be written.
+// away is a Rows that cannot be written.
 type away struct{ Rows }
 
 func (away) EnrollNode(context.Context, store.Enrolling) (store.Token, error) {

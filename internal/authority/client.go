@@ -57,7 +57,7 @@ func HasRoot(roots [][]byte, fingerprint string) bool {
 	return false
 }
 
-// Asks reports whether a server accepts certificates of the authority of ours.
+// Asks reports whether a server accepts certificates of the authority that issued own.
 func Asks(asked *tls.CertificateRequestInfo, own *tls.Certificate) bool {
 	for _, der := range own.Certificate[1:] {
 		root, err := x509.ParseCertificate(der)

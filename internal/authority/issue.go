@@ -26,8 +26,8 @@ type Issued struct {
 	Expires time.Time
 }
 
-// Request checks a request for a certificate (DER), which its holder signs with the key. It returns the key
-// and the name that the request is for.
+// Request checks a request for a certificate (DER), which the holder of the key has signed. It returns the
+// key and the name in the request.
 func Request(der []byte) (key crypto.PublicKey, name string, err error) {
 	r, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *Authority) Node(name string) (*tls.Certificate, error) {
 	return next, nil
 }
 
-// present returns the certificate of this node. done is false if another one is to be made.
+// present returns the certificate of this node. done is false if another certificate must be made.
 func (a *Authority) present(name string) (own *tls.Certificate, done bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

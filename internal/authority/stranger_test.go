@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// watched counts readings of the roots, and fails them if the test says so.
+// watched counts readings of the roots, and lets them fail if the test wants that.
 type watched struct {
 	Vault
 	reads atomic.Int64
 	err   error
-	wait  func() // before a reading
+	wait  func() // called before a reading
 }
 
 func (w *watched) Value(ctx context.Context, namespace, name string) ([]byte, int64, error) {
@@ -42,8 +42,8 @@ func (b *bed) strange() (a *Authority, v *watched, stranger []*x509.Certificate)
 	return a, v, other.worker(foreign, "w1")
 }
 
-// TestStranger: a stranger who shows a certificate of his own and hangs up changes nothing for others, and
-// neither does a database that is away for a time.
+// TestStranger: a stranger that shows its own certificate and hangs up changes nothing for other callers. A
+// temporary outage of the database changes nothing for them, either.
 func TestStranger(t *testing.T) {
 	b := newBed(t)
 	a, v, stranger := b.strange()

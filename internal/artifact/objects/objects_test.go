@@ -69,7 +69,8 @@ func stores(t *testing.T, check func(t *testing.T, blobs blob.Store)) {
 	t.Run("s3", func(t *testing.T) { check(t, blobtest.Serve(t).Open(t, blobtest.Prefix(t), "")) })
 }
 
-// TestKeep: files come back as they were; a second commit changes nothing; deleted, they are gone.
+// TestKeep checks that stored files are returned unchanged, that a second commit changes nothing, and that
+// deleted files no longer exist.
 func TestKeep(t *testing.T) {
 	stores(t, func(t *testing.T, blobs blob.Store) {
 		s := New(blobs)
@@ -129,7 +130,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestRace: of writers of one attempt at the same time, one wins, and its files stay whole.
+// TestRace checks concurrent writers of one attempt: one of them wins, and its files stay complete.
 func TestRace(t *testing.T) {
 	stores(t, func(t *testing.T, blobs blob.Store) {
 		const writers = 6
@@ -159,11 +160,11 @@ func TestRace(t *testing.T) {
 	})
 }
 
-// scripted is a store that fails as its test says.
+// scripted is a store that fails as the test has set.
 type scripted struct {
 	blob.Store
-	before func(key string) error // of a Put that then writes nothing
-	after  func(key string) error // of a Put that has written
+	before func(key string) error // called before a Put; after an error, Put writes nothing
+	after  func(key string) error // called after a Put has written
 }
 
 func (s *scripted) Put(ctx context.Context, key string, content io.ReaderAt, size int64, o blob.PutOptions) error {
@@ -217,7 +218,8 @@ func TestNeverAnswered(t *testing.T) {
 	}
 }
 
-// TestAway: a store that is away ends the wait after its bound, or is back before it.
+// TestAway checks both outcomes while a store does not answer: the wait ends at its bound, or the store
+// answers again before that.
 func TestAway(t *testing.T) {
 	folder := blobtest.Folder{Path: t.TempDir()}
 	tries, noAnswer := 0, errors.New("no answer")
@@ -256,8 +258,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestThroughFaults: artifacts are kept, read and deleted by way of a proxy that cuts, delays, fails and
-// repeats.
+// TestThroughFaults: artifacts are stored, read and deleted through a proxy that cuts, delays, fails and
+// repeats requests.
 func TestThroughFaults(t *testing.T) {
 	server := blobtest.Serve(t)
 	p := blobtest.NewProxy(t, server, blobtest.Some())
@@ -283,8 +285,8 @@ func TestThroughFaults(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that dies between the files and the manifest leaves nothing that is seen, and what
-// it leaves is swept.
+// TestKilled checks that if a process dies after the files and before the manifest, readers see none of the
+// files, and Sweep deletes them.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("SKEIN_TEST_DIES"); dir != "" {
 		s := New(&scripted{Store: blobtest.Folder{Path: dir}, before: func(key string) error {
@@ -310,7 +312,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because the process was killed
 	if keys := blobtest.Keys(t, folder, ""); len(keys) != 2 {
 		t.Fatalf("%q", keys)
 	}
@@ -321,7 +323,7 @@ func TestKilled(t *testing.T) {
 	if u, err := s.Used(t.Context(), ref.Run); err != nil || u != (artifact.Usage{}) {
 		t.Errorf("%v %v", u, err)
 	}
-	// The next attempt to deliver commits, and the dead one's files do not disturb it.
+	// The next try to deliver commits. The files of the killed process do not disturb it.
 	if err := s.Keep(t.Context(), ref, left(t, ref, map[string]string{"a": "3"})); err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +406,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// TestDelivery: delivered artifacts leave the folder; those of ended attempts are cleaned.
+// TestDelivery: delivered artifacts leave the folder; those of ended attempts are removed by Clean.
 func TestDelivery(t *testing.T) {
 	blobs := blobtest.Folder{Path: t.TempDir()}
 	from := left(t, ref, map[string]string{"a": "1"})
