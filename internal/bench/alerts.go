@@ -32,10 +32,10 @@ type AlertsConfig struct {
 type AlertsResult struct {
 	Store    string `json:"store"`
 	Shape    string `json:"shape"`
-	Turns    int    `json:"turns"` // of each of the two kinds
-	Runs     int    `json:"runs"`  // of each turn, without those that fail
+	Turns    int    `json:"turns"` // turns of each of the two kinds
+	Runs     int    `json:"runs"`  // runs of each turn, without the failing ones
 	Failures int    `json:"failures"`
-	// FailuresPerMin is the rate of failing runs in the turns with the rule: the median.
+	// FailuresPerMin is the median rate of failing runs in the turns with the rule.
 	FailuresPerMin float64 `json:"failures_per_min"`
 	// OffPerS and OnPerS are the medians of the tasks a second, without and with the rule. Change compares
 	// each turn with the rule to the turn without it that is next to it: the median of the quotients, less 1.
@@ -51,7 +51,7 @@ type AlertsResult struct {
 
 	FdatasyncP50 float64 `json:"fdatasync_p50_us"`
 	LimitPerS    float64 `json:"limit_tasks_per_s"`
-	Ratio        float64 `json:"ratio"` // of the turns with the rule
+	Ratio        float64 `json:"ratio"` // quotient of the turns with the rule
 }
 
 const (
@@ -63,8 +63,8 @@ const (
 	alertsSent = 10 * time.Second
 )
 
-// Alerts measures the cost of an alert rule that groups failures: runs of the shape, among which other runs
-// fail, in turn without and with the rule. A sender sends the notices to a channel that takes them at once.
+// Alerts measures the cost of an alert rule that groups failures. It runs the shape alternately without and
+// with the rule, while other runs fail. A sender sends the notices to a channel that accepts them at once.
 func Alerts(ctx context.Context, c AlertsConfig) (AlertsResult, error) {
 	c.complete()
 	limits, err := Measure(ctx, c.Dir, c.At)

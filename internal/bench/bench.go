@@ -57,7 +57,7 @@ type Result struct {
 	Nodes   int `json:"nodes,omitempty"` // schedulers, if more than one
 	// WarmUpTasks is the number of tasks that ran before the measurement: none if Cold.
 	WarmUpTasks int `json:"warm_up_tasks,omitempty"`
-	// FloorPerS is bare fork and exec of the same command: shell:N only.
+	// FloorPerS is the rate of a bare fork and exec of the same command. It is set only for shell:N.
 	FloorPerS *float64 `json:"floor_tasks_per_s,omitempty"`
 }
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestRun runs every shape once, small: what the benchmark prints is complete and consistent.
+// TestRun runs every shape once, with a small size, and checks that the output of the benchmark is complete
+// and consistent.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	limits, err := Measure(t.Context(), dir, InFolder(dir))
@@ -29,7 +30,7 @@ func TestRun(t *testing.T) {
 			if want := 6 * len(s.Tasks()); r.Tasks != want || r.Runs != 6 {
 				t.Errorf("%d tasks of %d runs, want %d of 6", r.Tasks, r.Runs, want)
 			}
-			// One insert and one update per run and per attempt, at least.
+			// The least number is one insert and one update for each run and each attempt.
 			if least := 2 * float64(r.Tasks+r.Runs) / float64(r.Tasks); r.RowsPerTask > 3*least {
 				t.Errorf("%.2f rows per task, %.2f would do", r.RowsPerTask, least)
 			}
@@ -62,7 +63,7 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// TestResultKeys: the object is a contract.
+// TestResultKeys checks the keys of the JSON object, because programs rely on them.
 func TestResultKeys(t *testing.T) {
 	line, err := json.Marshal(Result{})
 	if err != nil {

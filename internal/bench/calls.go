@@ -106,7 +106,7 @@ type Door struct {
 
 // DoorLine is one kind of call on one number of connections. Rates are the middle of the rounds.
 type DoorLine struct {
-	Call        string  `json:"call"` // start, batch (its starts), list
+	Call        string  `json:"call"` // start, batch (counted by its starts) or list
 	Connections int     `json:"connections"`
 	Rounds      int     `json:"rounds"`
 	PerS        float64 `json:"per_s"`

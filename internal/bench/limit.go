@@ -51,7 +51,9 @@ func fdatasyncs(path string) (float64, error) {
 	defer os.Remove(path)
 	defer file.Close()
 	block := make([]byte, syncBytes)
-	for range syncBlocks { // written, not only reserved: the first write of a reserved block changes metadata
+	// The blocks are written and not only reserved, because the first write of a reserved block changes
+	// metadata.
+	for range syncBlocks {
 		if _, err := file.Write(block); err != nil {
 			return 0, fmt.Errorf("bench: %w", err)
 		}
@@ -78,18 +80,17 @@ const (
 	rawTxs       = 100  // transactions of each writer
 )
 
-// rawWriter writes transactions of rawRowsPerTx rows: half inserts, half updates of the rows of the
-// transaction before, half of them runs and half attempts, in the width of the product's, tables by integer
-// key, no other index. The first has nothing to update.
+// rawWriter writes transactions of rawRowsPerTx rows. Half of the rows are inserts, and half are updates of
+// the rows of the previous transaction; the first transaction has no updates. Half of the rows are runs and
+// half are attempts, as wide as those of the product. The tables have an integer key and no other index.
 type rawWriter interface {
 	transaction(ctx context.Context) error
 }
 
-// rate returns the rows per second of several writers that write at the same time, a number of transactions
-// each.
+// rate returns the rows per second of several concurrent writers. Each of them writes txs transactions.
 func rate(ctx context.Context, writers []rawWriter, txs int) (float64, error) {
 	for _, w := range writers {
-		if err := w.transaction(ctx); err != nil { // the first does not count
+		if err := w.transaction(ctx); err != nil { // the first transaction is not measured
 			return 0, fmt.Errorf("bench: %w", err)
 		}
 	}

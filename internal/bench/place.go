@@ -10,13 +10,13 @@ import (
 
 // Place is the location of a benchmark's database. Close removes everything that it has made.
 type Place interface {
-	// Engine is its name in results.
+	// Engine returns the name of the engine in results.
 	Engine() string
-	// Database is the location in the form of the setting db.
+	// Database returns the location in the form of the setting db.
 	Database() string
-	// Open opens the database; the first time it is empty.
+	// Open opens the database, which is empty at the first time.
 	Open(ctx context.Context) (store.Store, error)
-	// rawRows is the number of rows per second that the database writes without other work, over a number of
+	// rawRows returns the number of rows per second that the database writes without other work, over a number of
 	// transactions.
 	rawRows(ctx context.Context, txs int) (float64, error)
 	Close() error

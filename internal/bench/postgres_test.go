@@ -10,7 +10,8 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// TestPostgres: the same object from a PostgreSQL, whose database is afterwards as it was.
+// TestPostgres checks that a PostgreSQL database gives the same JSON object, and that the database is
+// unchanged afterwards.
 func TestPostgres(t *testing.T) {
 	server, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 //go:embed raw_postgres.sql
 var rawPostgresSQL string
 
-// rawConnections: a connection and its client keep one core of the server busy, in turns. The limit is the
-// better of these numbers.
+// rawConnections holds the numbers of connections to try. A connection and its client use one core
+// alternately. The limit is the best of the rates.
 var rawConnections = [...]int{1, 2}
 
 // rawRows writes arrays of columns, with a statement for each table and kind. All statements of a transaction
@@ -48,23 +48,23 @@ func (s *schema) rawRate(ctx context.Context, sql map[string]string, connections
 		defer conn.Close(context.WithoutCancel(ctx))
 		writers = append(writers, &rawPostgres{conn: conn, sql: sql, rows: int64(i) << 32})
 	}
-	// In simple protocol: these are several statements.
+	// The simple protocol is needed, because these are several statements.
 	if _, err := writers[0].(*rawPostgres).conn.PgConn().Exec(ctx, sql["tables"]).ReadAll(); err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	return rate(ctx, writers, txs)
 }
 
-// rawPostgres writes rows as wide as the product's and nothing else.
+// rawPostgres writes rows that are as wide as those of the product, and does nothing else.
 type rawPostgres struct {
 	conn *pgx.Conn
 	sql  map[string]string
 	rows int64   // the number of rows in each table so far, counted from 0
-	last []int64 // the ids of the transaction before
+	last []int64 // the ids of the previous transaction
 }
 
-// transaction inserts a quarter of its rows into each table, and updates the rows of the transaction
-// before.
+// transaction inserts a quarter of its rows into each table, and updates the rows of the previous
+// transaction.
 func (w *rawPostgres) transaction(ctx context.Context) error {
 	const quarter = rawRowsPerTx / 4
 	now := time.Now().UnixMicro()

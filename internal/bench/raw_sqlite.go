@@ -14,7 +14,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// rawSQL is raw_sqlite.sql; see there.
+// rawSQL is the content of raw_sqlite.sql, which describes it.
 //
 //go:embed raw_sqlite.sql
 var rawSQL string
@@ -56,7 +56,7 @@ func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 	return rate(ctx, []rawWriter{raw}, txs)
 }
 
-// rawFile writes rows as wide as the product's and nothing else.
+// rawFile writes rows that are as wide as those of the product, and does nothing else.
 type rawFile struct {
 	copier *sqlite.Conn   // copies the log on a connection of its own, as in the product
 	copies sync.WaitGroup // at most one copy runs
@@ -94,8 +94,8 @@ func (w *rawFile) prepare() error {
 	return nil
 }
 
-// transaction inserts a quarter of its rows into each table, and updates the rows of the transaction
-// before.
+// transaction inserts a quarter of its rows into each table, and updates the rows of the previous
+// transaction.
 func (w *rawFile) transaction(context.Context) error {
 	const quarter = rawRowsPerTx / 4
 	if err := step(w.begin); err != nil {

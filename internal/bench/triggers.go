@@ -21,10 +21,11 @@ import (
 
 // TriggersConfig is the configuration of a measurement of schedules.
 type TriggersConfig struct {
-	Triggers int           // number of stored triggers, spread over 1,000 workflows
-	Due      int           // the number of these that are due within the span Within
-	Within   time.Duration // the span, at most an hour; below two seconds: all in the same second
-	At       Place         // the location of the database
+	Triggers int // number of stored triggers, spread over 1,000 workflows
+	Due      int // the number of these that are due within the span Within
+	// Within is at most an hour. If it is below two seconds, all of them are due in the same second.
+	Within time.Duration
+	At     Place // the location of the database
 }
 
 // TriggersResult is one line of the table.
@@ -35,8 +36,9 @@ type TriggersResult struct {
 	WithinS    float64 `json:"within_s"`
 	DatabaseMB float64 `json:"database_mb"`
 	StartMS    float64 `json:"start_ms"`  // the time from opening the database until submissions are accepted
-	MemoryMB   float64 `json:"memory_mb"` // resident, after the start
-	// IdleCPUMS is the processor time of a minute in which nothing is due, from 20 seconds of it.
+	MemoryMB   float64 `json:"memory_mb"` // resident memory after the start
+	// IdleCPUMS is the processor time of a minute in which nothing is due. It is computed from 20 s of
+	// measurement.
 	IdleCPUMS float64 `json:"idle_cpu_ms_per_minute"`
 	// Lags are measured from the instant to the acceptance of the run, and to the end of its last task.
 	LagP50MS float64 `json:"lag_p50_ms"`

@@ -43,7 +43,7 @@ func TestThroughFaults(t *testing.T) {
 	}
 	text := "manifest"
 	err := store.Put(t.Context(), "once", strings.NewReader(text), int64(len(text)), blob.PutOptions{IfAbsent: true})
-	if err != nil && !errors.Is(err, blob.ErrExists) { // of a lost answer
+	if err != nil && !errors.Is(err, blob.ErrExists) { // an answer was lost
 		t.Error(err)
 	}
 	if err := store.Delete(t.Context(), "small/a", "small/b"); err != nil {
@@ -61,7 +61,7 @@ func TestThroughFaults(t *testing.T) {
 	}
 }
 
-// TestAway: errors that may pass are told from those that do not.
+// TestAway: temporary errors are distinguished from permanent ones.
 func TestAway(t *testing.T) {
 	s := blobtest.Serve(t)
 	p := blobtest.NewProxy(t, s, func(int, *http.Request) blobtest.Fault { return blobtest.Refuse })
@@ -133,7 +133,7 @@ func TestParseLocation(t *testing.T) {
 	}
 }
 
-// TestSources: without credentials the error says where they were looked for.
+// TestSources: without credentials, the error names the sources that were searched.
 func TestSources(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
 		t.Setenv(name, "")

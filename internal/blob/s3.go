@@ -145,7 +145,8 @@ func (s *S3) Put(ctx context.Context, key string, content io.ReaderAt, size int6
 	})
 }
 
-// sumOf returns the hexadecimal digest of a part of a content. Every writer of also gets the part, too.
+// sumOf returns the hexadecimal digest of a part of a content. It also writes the part to each writer in
+// also.
 func sumOf(content io.ReaderAt, offset, size int64, also ...io.Writer) (string, error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(append(also, sum)...), io.NewSectionReader(content, offset, size))

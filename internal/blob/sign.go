@@ -19,8 +19,8 @@ const (
 	headerDate = "X-Amz-Date"
 )
 
-// sign signs a request. Its path and query are encoded by escape, its header headerSum is the digest of its
-// body.
+// sign signs a request. The path and the query of the request must be encoded by escape, and its header
+// headerSum must be the digest of its body.
 func sign(r *http.Request, k *keys, region string, now time.Time) {
 	date := now.UTC().Format(dateForm)
 	r.Header.Set(headerDate, date)

@@ -100,7 +100,7 @@ func isSecret(key string, t *secret.Text) error {
 	return nil
 }
 
-// What event.value is: the key value of a trigger.
+// Values of the key value of a trigger, which says what event.value is.
 const (
 	ValueJSON   = "json"
 	ValueText   = "text"

@@ -77,7 +77,8 @@ type KafkaInput struct {
 	Value string `json:"value"` // json | text | base64: what event.value is
 	// Isolation is read_committed or read_uncommitted.
 	Isolation string `json:"isolation"`
-	// By is ByOffsets if an event names a range of offsets of each partition. "": each record is an event.
+	// By is ByOffsets if an event names a range of offsets of each partition. It is "" if each record is an
+	// event.
 	By string `json:"by,omitempty"`
 	// Every is the time in milliseconds between two looks for offsets, and OffsetsMax bounds the offsets of
 	// an event. Both belong to ByOffsets.

@@ -13,7 +13,7 @@ type NATS struct {
 	Servers []string `json:"servers"`
 	Security
 	SignIn
-	// Token, or Credentials, the content of a file that nsc has written, are other ways to sign in.
+	// Token and Credentials are other ways to sign in. Credentials is the content of a file that nsc has written.
 	Token       *secret.Text `json:"token,omitempty"`
 	Credentials *secret.Text `json:"credentials,omitempty"`
 	// Domain is the domain of JetStream. "" means that of the servers.

@@ -52,7 +52,7 @@ func (a *AMQP) Check() error {
 // AMQPInput is the input of the source amqp.
 type AMQPInput struct {
 	Queue string `json:"queue"`
-	// Messages that the broker sends before one is acknowledged; 0 means the default.
+	// Prefetch is the number of messages that the broker sends before one is acknowledged; 0 means the default.
 	Prefetch int    `json:"prefetch,omitempty"`
 	Value    string `json:"value"` // json | text | base64: what event.value is
 	ID       string `json:"id,omitempty"`

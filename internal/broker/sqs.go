@@ -13,7 +13,7 @@ import (
 // SQS is the service of queues of AWS in a region, or a service with the same interface.
 type SQS struct {
 	Region string `json:"region"`
-	URL    string `json:"url,omitempty"` // of the service; "" stands for AWS in the region
+	URL    string `json:"url,omitempty"` // URL of the service; "" stands for AWS in the region
 	// CA holds the certificates of authorities in PEM. "" stands for the authorities of the system.
 	CA string `json:"ca,omitempty"`
 	// The user is the ID of an access key, and the password its secret access key.
@@ -56,7 +56,7 @@ type SQSInput struct {
 	ID      string `json:"id,omitempty"`
 }
 
-// Place names what is read: the word for it, and its name.
+// Place returns the word for a queue, and the name of the queue that is read.
 func (s *SQSInput) Place() (word, name string) { return "queue", s.Queue }
 
 // Read returns the part that determines what the source reads.

@@ -1,5 +1,5 @@
-// Package blobtest holds stores of objects to the contract of package blob, and has what their tests need:
-// a store in a folder, a server of the S3 protocol, and a proxy that fails.
+// Package blobtest checks stores of objects against the contract of package blob. It also has the parts that
+// such tests need: a store in a folder, a server of the S3 protocol, and a proxy that injects faults.
 package blobtest
 
 import (
@@ -131,7 +131,7 @@ func absent(t *testing.T, s blob.Store) {
 	}
 }
 
-// race: of writers at the same time, one wins, and a reader gets its content.
+// race checks that one of several concurrent writers wins, and that a reader gets the content of that writer.
 func race(t *testing.T, s blob.Store) {
 	const writers = 8
 	var wg sync.WaitGroup
@@ -244,7 +244,7 @@ func keys(t *testing.T, s blob.Store) {
 	}
 }
 
-// probe: a store that can be used passes, however often.
+// probe checks that a store that can be used passes Probe repeatedly.
 func probe(t *testing.T, s blob.Store) {
 	for range 2 {
 		if err := blob.Probe(t.Context(), s); err != nil {
