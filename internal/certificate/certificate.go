@@ -22,7 +22,7 @@ type Files struct {
 	asked     time.Time
 }
 
-// lookEvery is how often the file of a certificate is looked at, at most.
+// lookEvery is the least time between two checks whether the file of a certificate has changed.
 const lookEvery = 10 * time.Second
 
 // Open reads the files.
@@ -45,7 +45,7 @@ func (f *Files) read() error {
 	return nil
 }
 
-// Reread reads the pair from files that may be others, at once. If that fails, the pair before stays in use.
+// Reread reads the pair at once, from the given files. If that fails, the earlier pair stays in use.
 func (f *Files) Reread(cert, key string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

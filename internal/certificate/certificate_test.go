@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/certificate/certtest"
 )
 
-// TestReread: the pair is read where the new settings say, also if the former file is gone. A pair that
-// cannot be read changes nothing.
+// TestReread: the pair is read from the paths in the new settings, also if the former file is gone. A pair
+// that cannot be read changes nothing.
 func TestReread(t *testing.T) {
 	cert, key := certtest.Files(t)
 	f, err := Open(cert, key, slog.New(slog.DiscardHandler))
@@ -33,7 +33,8 @@ func TestReread(t *testing.T) {
 	}
 }
 
-// TestRenewal: a renewed pair is shown without a restart. While it is half renewed, the one before is.
+// TestRenewal: a renewed pair is shown without a restart. While only one of its files is renewed, the earlier
+// pair is shown.
 func TestRenewal(t *testing.T) {
 	cert, key := certtest.Files(t)
 	f, err := Open(cert, key, slog.New(slog.DiscardHandler))
@@ -47,7 +48,7 @@ func TestRenewal(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at := time.Now().Add(time.Hour) // whatever the file system rounds to
+		at := time.Now().Add(time.Hour) // so much later that the time differs on a file system that rounds times
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ type Config struct {
 	Dispatch      string            // the rule by which one of several workers is chosen
 	// Containers has the settings of tasks in containers.
 	Containers container.Settings
-	// Environments is the most bytes that the Python environments of a namespace take on this machine.
+	// Environments bounds the bytes that the Python environments of a namespace take on this machine.
 	Environments int64
 	// SourceMemory is the number of bytes that the process of a source of events may take.
 	SourceMemory int64
@@ -104,7 +104,7 @@ type Config struct {
 	// Egress says which addresses the requests of tasks may reach. For "", see EgressPolicy. EgressProxy is
 	// the proxy of these requests, or "" for no proxy.
 	Egress, EgressProxy string
-	// The address at which a worker answers /livez, /readyz and /metrics; "" if there is none.
+	// HealthListen is the address at which a worker answers /livez, /readyz and /metrics; "" if there is none.
 	HealthListen string
 
 	// Settings of a node of a cluster: the address that other nodes use ("" means the one it listens on), the
@@ -120,8 +120,9 @@ type Config struct {
 	// shard moves.
 	Balance time.Duration
 
-	// Bounds of finished runs for workflows without a retention of their own: runs are kept if they finished
-	// within the last RetentionAge (0 means at any time) and are among the newest RetentionRuns.
+	// RetentionAge and RetentionRuns bound the finished runs of workflows without a retention of their own. Runs
+	// are kept if they finished within the last RetentionAge (0 means at any time) and are among the newest
+	// RetentionRuns.
 	RetentionAge  time.Duration
 	RetentionRuns int
 	Bounds        retention.Bounds // the bounds of all other records

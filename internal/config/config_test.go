@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNoPasswordIsShown: whatever a setting db holds, neither the settings nor an error tell its password.
+// TestNoPasswordIsShown: whatever a setting db contains, neither the settings nor an error show its password.
 func TestNoPasswordIsShown(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for db, shown := range map[string]string{
@@ -42,7 +42,8 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
-// TestSpansGoTogether: times with which a healthy cluster would depose its nodes, or end its attempts, are refused.
+// TestSpansGoTogether: times are refused with which a healthy cluster would declare its nodes dead, or end
+// its attempts.
 func TestSpansGoTogether(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	const db = "postgres://db/skein"
@@ -56,7 +57,8 @@ func TestSpansGoTogether(t *testing.T) {
 		{map[string]string{"db": db, "heartbeat": "10s", "lag": "1m"}, "setting lease (default): 15s is shorter than 3 heartbeats of 10s: set it to at least 30s, or heartbeat to at most 5s"},
 		{map[string]string{"db": db, "lease": "5s"}, "setting lease (flag --lease): 5s is shorter"},
 		{map[string]string{"lease": "1s"}, ""}, // the lease of a node on SQLite does not depend on heartbeats
-		{map[string]string{"lag": "1s"}, "setting lag (flag --lag): 1s is shorter than 4 heartbeats of 5s"}, // those of its workers
+		// A node on SQLite has a lag for its workers.
+		{map[string]string{"lag": "1s"}, "setting lag (flag --lag): 1s is shorter than 4 heartbeats of 5s"},
 	} {
 		_, err := Load(c.flags, "")
 		if text := fmt.Sprint(err); (err == nil) != (c.says == "") || !strings.Contains(text, c.says) && c.says != "" {
@@ -69,7 +71,8 @@ func TestSpansGoTogether(t *testing.T) {
 	}
 }
 
-// TestReachable: the other nodes of a cluster cannot reach one that listens everywhere and says nowhere.
+// TestReachable: a node of a cluster that listens on all addresses is refused unless it advertises an
+// address, because the other nodes could not reach it.
 func TestReachable(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config

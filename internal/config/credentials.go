@@ -91,11 +91,11 @@ func (s *setting) outranked(c *Config, origin string) bool {
 	return nearness(c.origin(s.replaces)) > nearness(origin)
 }
 
-// HideSecrets overwrites secrets in what the kernel shows of this process to others: values of variables in
-// /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of addresses
-// in /proc/PID/cmdline, which every user can read. It returns copies of args. The variables themselves stay
-// set for this process, which reads its settings from them. No task inherits them. It returns an error if a
-// secret stays visible.
+// HideSecrets overwrites secrets in the data that the kernel shows of this process to others: values of
+// variables in /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of
+// addresses in /proc/PID/cmdline, which every user can read. It returns copies of args. The variables
+// themselves stay set for this process, which reads its settings from them. No task inherits them. It returns
+// an error if a secret stays visible.
 func HideSecrets(args []string) ([]string, error) {
 	copies := make([]string, len(args))
 	for i, arg := range args { // the strings of the runtime share the memory that is overwritten, so they are copied

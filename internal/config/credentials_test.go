@@ -78,7 +78,7 @@ func TestOpenSecretFiles(t *testing.T) {
 	}
 }
 
-// TestSecretsInMemory: the parts of an environment and of arguments that are overwritten.
+// TestSecretsInMemory checks which parts of an environment and of arguments are overwritten.
 func TestSecretsInMemory(t *testing.T) {
 	cut := func(text string, spans []span) string {
 		b := []byte(text)

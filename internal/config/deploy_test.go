@@ -24,7 +24,7 @@ type service struct {
 	Ports       []string
 }
 
-// mounts are the volumes of a service, by where they are seen.
+// mounts returns the volumes of a service, by their paths in the container.
 func (s service) mounts() map[string]string {
 	all := map[string]string{}
 	for _, v := range s.Volumes {
@@ -54,7 +54,7 @@ func TestComposeFile(t *testing.T) {
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.AllowDuplicateMapKey()); err != nil {
 		t.Fatal(err)
 	}
-	secrets := map[string][]string{ // who may see a volume with a secret
+	secrets := map[string][]string{ // the services that may see each volume with a secret
 		"api-token": {"skein", "tokens"}, "node-token": {"n1", "n2", "n3", "tokens"}, "worker-token": {"tokens", "worker"},
 		"db-url": {"n1", "n2", "n3", "password", "tokens"}, "db-password": {"db", "password"},
 	}
@@ -93,7 +93,7 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
-// knownSetting checks that a variable of Skein's sets something.
+// knownSetting checks that a variable of Skein belongs to a setting.
 func knownSetting(t *testing.T, of, name string) {
 	t.Helper()
 	if strings.HasPrefix(name, "SKEIN_") && !slices.ContainsFunc(settings(), func(s setting) bool { return s.env() == name }) {
@@ -101,8 +101,8 @@ func knownSetting(t *testing.T, of, name string) {
 	}
 }
 
-// TestUnits: the units of systemd keep secrets out of variables, which tasks could read, and take away what neither Skein nor
-// a task needs; what Skein needs for its tasks is left to it.
+// TestUnits: the units of systemd keep secrets out of variables, because tasks could read these. They take
+// away rights that neither Skein nor a task needs, and keep the rights that Skein needs for its tasks.
 func TestUnits(t *testing.T) {
 	want := map[string]string{
 		"User": "skein", "KillMode": "process", "Delegate": "yes", "StateDirectoryMode": "0700", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "",
@@ -136,7 +136,7 @@ func TestUnits(t *testing.T) {
 		if calls := is["SystemCallFilter"]; len(calls) == 0 || !strings.HasPrefix(calls[0], "@system-service ") {
 			t.Errorf("%s: SystemCallFilter is %q", unit, calls)
 		}
-		for _, key := range []string{"ProtectControlGroups", "MemoryDenyWriteExecute"} { // they break tasks
+		for _, key := range []string{"ProtectControlGroups", "MemoryDenyWriteExecute"} { // these settings break tasks
 			if is[key] != nil {
 				t.Errorf("%s: %s is %q", unit, key, is[key])
 			}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestReloadDoesNotWait: the caller of a reload handles signals, so a file that does not answer must not hold it up.
+// TestReloadDoesNotWait: the caller of a reload handles signals, so a file that does not answer must not
+// delay the caller.
 func TestReloadDoesNotWait(t *testing.T) {
 	var said strings.Builder
 	s := NewLive(&Config{}, slog.New(slog.NewTextHandler(&said, nil)), Rules{})
@@ -27,7 +28,7 @@ func TestReloadDoesNotWait(t *testing.T) {
 	}
 	close(blocked)
 	<-ended
-	s.reading.Lock() // the first reload is over
+	s.reading.Lock() // this waits for the end of the first reload
 	if !strings.Contains(said.String(), "reload_failed") {
 		t.Errorf("the first reload: %s", said.String())
 	}

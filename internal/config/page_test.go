@@ -17,7 +17,7 @@ type described struct {
 	// def is the default if it depends on the machine. If def is "", the table has the default.
 	def     string
 	meaning string
-	// reread: the setting takes effect without a restart.
+	// reread says that a change of the setting takes effect without a restart.
 	reread bool
 }
 
@@ -119,7 +119,7 @@ var descriptions = map[string]described{
 	"retention_records":        {meaning: "number of kept rows of former processes; only those that registered before `retention_age` are deleted", reread: true},
 }
 
-// TestConfigPage holds docs/config.md to the table of settings.
+// TestConfigPage checks that docs/config.md agrees with the table of settings.
 func TestConfigPage(t *testing.T) {
 	const file = "../../docs/config.md"
 	want := configPage(t)

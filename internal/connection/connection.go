@@ -197,7 +197,7 @@ func isSecret(key string, t *secret.Text) error {
 // headerName matches the names of headers.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
 
-// ownHeaders are made by the program that sends. Host decides which server answers.
+// ownHeaders are the headers that the sending program makes. Host decides which server answers.
 var ownHeaders = []string{"Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "Host"}
 
 func (h *HTTP) check() error {

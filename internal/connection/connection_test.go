@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%.200s: %v; want %q", text, err, says)
 		}
-		if err == nil { // what is written is read again
+		if err == nil { // the written form is read again
 			again, failed := json.Marshal(&c)
 			if failed == nil {
 				_, failed = Parse(again)
@@ -120,7 +120,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// means reach every address.
+// means returns Means that reach every address.
 func means(known values) *Means {
 	return &Means{Secret: func(_ context.Context, name string) (string, error) { return known.of(name) },
 		Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil }, Dial: new(net.Dialer).DialContext}
@@ -170,7 +170,7 @@ func TestHTTPTest(t *testing.T) {
 	}
 }
 
-// TestHostilePostgres: what listens there is no database, says endlessly much, or quotes the password.
+// TestHostilePostgres checks servers that are no database, send text without end, or quote the password.
 func TestHostilePostgres(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"closes": func(net.Conn) {},
@@ -213,7 +213,7 @@ func TestHostilePostgres(t *testing.T) {
 	}
 }
 
-// TestParseResolved: a process that uses a connection gets the values of its secrets, and only them.
+// TestParseResolved: a process that uses a connection gets the values of its secrets, and no other secrets.
 func TestParseResolved(t *testing.T) {
 	known := values{"P": "the-password"}
 	for _, text := range []string{

@@ -108,7 +108,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 // First returns the position before all rows.
 func (f *Follower) First() string { return f.first }
 
-// Read reads the rows after a position, and which transactions may still write rows before them.
+// Read reads the rows after a position, and the transactions that may still write rows before them.
 func (f *Follower) Read(ctx context.Context, after string) (page Page, err error) {
 	tx, err := f.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -155,7 +155,7 @@ func (f *Follower) rows(ctx context.Context, tx pgx.Tx, after string, page *Page
 	at, read, size := -1, 0, 0
 	for rows.Next() {
 		fields, values := rows.FieldDescriptions(), rows.RawValues()
-		for i := 0; at < 0; i++ { // prepare has found it
+		for i := 0; at < 0; i++ { // prepare has checked that the column exists
 			if fields[i].Name == f.column {
 				at = i
 			}
@@ -188,7 +188,7 @@ func (f *Follower) rows(ctx context.Context, tx pgx.Tx, after string, page *Page
 	return rows.Err()
 }
 
-// Open returns which transactions have begun to write and have not ended.
+// Open returns the transactions that have begun to write and have not ended.
 func (f *Follower) Open(ctx context.Context) ([]uint64, error) {
 	var snapshot string
 	if err := f.conn.QueryRow(ctx, "SELECT txid_current_snapshot()::text").Scan(&snapshot); err != nil {

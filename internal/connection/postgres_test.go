@@ -43,7 +43,7 @@ func TestPostgresTest(t *testing.T) {
 	if found, err := c.Test(t.Context(), means(values{"P": "right"})); err != nil || !strings.Contains(found, "user locked") {
 		t.Errorf("%q, %v", found, err)
 	}
-	t.Setenv("PGPASSWORD", "right") // of the node: it must not open what the connection does not
+	t.Setenv("PGPASSWORD", "right") // a variable of the node, which must not replace the password of a connection
 	t.Setenv("PGHOST", "192.0.2.1")
 	if _, err := c.Test(t.Context(), means(values{"P": "wrong-password"})); err == nil || !strings.Contains(err.Error(), "password authentication failed") {
 		t.Error(err)
@@ -58,7 +58,7 @@ func TestPostgresTest(t *testing.T) {
 	}
 }
 
-// TestSilentServer: a server that takes a connection and says nothing is not waited for without an end.
+// TestSilentServer: the wait for a server that accepts a connection and does not answer is bounded.
 func TestSilentServer(t *testing.T) {
 	defer func(is time.Duration) { openMax = is }(openMax)
 	openMax = 100 * time.Millisecond

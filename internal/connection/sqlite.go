@@ -23,7 +23,7 @@ func (s *SQLite) Open(ctx context.Context, protected []string) (*sqlite.Conn, er
 }
 
 func (s *SQLite) open(ctx context.Context, create bool, protected []string) (*sqlite.Conn, error) {
-	if protect.Holds(s.Path, protected) { // before anything says whether the file is there
+	if protect.Holds(s.Path, protected) { // checked first, so that no error says whether the file exists
 		return nil, fmt.Errorf("%s belongs to Skein on this machine, or is in a folder of Skein: use a file in another folder", s.Path)
 	}
 	is, err := os.Stat(s.Path)

@@ -70,7 +70,7 @@ const (
 	testMax = 10 * time.Second
 	// heardMax bounds the bytes of an answer that a test reads.
 	heardMax = 1 << 20
-	// shownMax bounds what a test shows of them.
+	// shownMax bounds the bytes of the answer that a test shows.
 	shownMax = 300
 )
 
@@ -171,7 +171,8 @@ func (h *HTTP) use(ctx context.Context, m *Means) (string, error) {
 }
 
 // plain are settings that no variable and no file of the node has changed. The parser reads a service file
-// whenever PGSERVICE is set, so it is called once, before other goroutines can see that the variable is away.
+// whenever PGSERVICE is set, so it is called once, before other goroutines can see that the variable is
+// unset.
 var plain, errPlain = plainSettings()
 
 func plainSettings() (*pgx.ConnConfig, error) {

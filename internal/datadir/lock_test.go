@@ -20,7 +20,7 @@ func TestLockOfAWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // so one that has no address yet is not waited for
+	cancel() // so the command does not wait for a holder without an address
 	if h, err := Find(ctx, dir); err != nil || h == nil || h.Worker || h.Address != "" {
 		t.Errorf("of a process that begins: %v, %v", h, err)
 	}
@@ -42,8 +42,8 @@ func TestLockOfAWorker(t *testing.T) {
 	}
 }
 
-// TestLookerOfADeadHolder: a process that looks, and is stopped while it holds the lock, keeps no successor of
-// a dead holder out.
+// TestLookerOfADeadHolder: a process that looks, and is stopped while it holds the lock, does not prevent the
+// successor of a dead holder from taking the lock.
 func TestLookerOfADeadHolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

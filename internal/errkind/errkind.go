@@ -27,8 +27,8 @@ var (
 	ErrFenced = errors.New("fenced")
 	// ErrReplayed refuses an occurrence that came before and has no meaning here.
 	ErrReplayed = errors.New("the same call came before")
-	// ErrPanic is a bug or a damaged row that was found while a run was processed: the item is guilty, not the
-	// store.
+	// ErrPanic is a bug or a damaged row that was found while a run was processed: the fault is in the item, and
+	// not in the store.
 	ErrPanic = errors.New("panic")
 )
 

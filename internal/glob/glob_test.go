@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestMeet also holds Meet to its promise: what both globs name is never denied.
+// TestMeet also checks that Meet never returns false if a name matches both globs.
 func TestMeet(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
