@@ -1,5 +1,5 @@
-// Package joining makes a node and a worker of one cluster know each other. Both prove who they are by
-// certificates of the internal authority (package authority), which are valid for a day. This package has
+// Package joining lets a node and a worker of one cluster authenticate each other. Both prove their identity
+// by certificates of the internal authority (package authority), which are valid for a day. This package has
 // both ends: the answers of a node, and the calls of a worker.
 //
 // # How a worker joins
@@ -37,7 +37,7 @@
 // The listener of a node asks callers for a certificate but accepts calls without one ([Node.Listen]): people
 // and programs show tokens. The gate (package auth) verifies a certificate ([Node.Verify]), compares a
 // worker's with its row in the store, and so refuses a revoked one. The home of a worker learns the proven
-// name and bounds from [Proofs]. If a worker has a certificate, no token speaks for its name.
+// name and bounds from [Proofs]. If a worker has a certificate, no token is accepted for its name.
 //
 // A node shows the operator's certificate to clients. Under the name authority.ServerName it shows one of the
 // internal authority, by which workers know it. A worker that joins knows only the fingerprint of a root, and
@@ -46,7 +46,8 @@
 // # Earlier versions and other ways
 //
 // A node of an earlier version asks for no certificate, and a node without TLS cannot ask. These are called
-// with a token, or with the key in the database. Until a database has an authority, all nodes are.
+// with a token, or with the key in the database. Until a database has an authority, all nodes are called in
+// this way.
 //
 // Reading order: protocol.go (the two calls), answer.go (a node's answers), membership.go (what a worker
 // keeps), join.go (its calls), renew.go, node.go and between.go (the certificates of nodes).

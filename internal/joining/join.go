@@ -38,9 +38,9 @@ type Candidate struct {
 	Transport *http.Transport
 }
 
-// Join uses an invitation and stores the certificate in the data folder. It writes a new key before it uses
-// it, so a call that was cut off can be repeated. The new key is in a separate file until a node has accepted
-// it. So a worker that already has a certificate keeps it if the nodes refuse the invitation.
+// Join uses an invitation and stores the certificate in the data folder. It stores a new key before it uses
+// that key, so a call that was cut off can be repeated. The new key is in a separate file until a node has
+// accepted it. So a worker that already has a certificate keeps it if the nodes refuse the invitation.
 func Join(ctx context.Context, c Candidate, by Invitation) (*Membership, error) {
 	if by.Fingerprint != "" {
 		c.Transport.TLSClientConfig = authority.Pinned(by.Fingerprint)

@@ -31,7 +31,8 @@ type Folded struct {
 type Folding struct {
 	Name  func(t int) string
 	Plain func(t int) bool // reports whether a task may be in a chain or in a group of like tasks
-	// Open reports whether the group of a kind that begins with a task is not to be formed.
+	// Open reports whether a person has opened the group of a kind that begins with a task, so that the group is
+	// not formed.
 	Open func(k FoldKind, first int) bool
 }
 
@@ -94,7 +95,8 @@ func (f *Folded) named(by Folding) *Folded {
 	return f.join(into, Named)
 }
 
-// chains joins runs of tasks of which each needs only the one before, which has no other dependent.
+// chains joins sequences of tasks. Each task of a sequence needs only the previous one, which has no other
+// dependent.
 func (f *Folded) chains(by Folding) *Folded {
 	into, after := f.apart(), dependents(&f.Graph)
 	fits := func(n int) bool { return f.Kind[n] == Single && by.Plain(int(f.Members[n][0])) }

@@ -119,9 +119,9 @@ func TestJoin(t *testing.T) {
 		{graph(nil, []int32{0}), graph(nil, []int32{0}), "a b", "a b", "=a[] =b[0=]"},
 		{graph(nil, []int32{0}, []int32{0}), graph(nil, []int32{0}, []int32{1}), "a b n", "a b old", "=a[] =b[0=] +n[0+] -old[1-]"},
 		{graph(nil, nil), graph(nil, []int32{0}), "a b", "a b", "=a[] =b[0-]"},
-		// The edge was turned round: the old one would close a circle.
+		// The edge was reversed. The old edge would close a cycle, so it is not shown.
 		{graph([]int32{1}, nil), graph(nil, []int32{0}), "a b", "a b", "=a[1+] =b[]"},
-		// A circle by a removed task: only what it needs is shown.
+		// A removed task would close a cycle, so only the edges to the tasks that it needs are shown.
 		{graph([]int32{1}, nil), graph(nil, []int32{2}, []int32{0}), "a b", "a b r", "=a[1+] =b[] -r[0-]"},
 	} {
 		u, got := join(c.newer, c.older, c.newNames, c.oldNames)

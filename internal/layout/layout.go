@@ -41,7 +41,7 @@ const (
 	// orderPasses and placePasses are the numbers of passes that improve the order and the heights.
 	orderPasses = 8
 	placePasses = 6
-	// rowsMin is the number of tasks that every column may have. See rowsOf.
+	// rowsMin is the least bound on the entries of a column. See rowsOf.
 	rowsMin = 48
 )
 
@@ -282,8 +282,8 @@ func (w *web) place(forward bool) {
 	})
 }
 
-// heights converts rows to quarters of a pixel, the first at 0. Rounding must not bring two tasks nearer than
-// a row.
+// heights converts rows to quarters of a pixel, the first at 0. After rounding, two tasks must still be at
+// least one row apart.
 func (w *web) heights(l *Layout) {
 	least := math.Inf(1)
 	for t := range w.tasks {

@@ -27,7 +27,8 @@ func graph(needs ...[]int32) *Graph {
 	return g
 }
 
-// layered is a graph of n tasks in layers of a width. Most tasks need one or two of the layer before, some one of any.
+// layered returns a graph of n tasks in layers of the given width. Most tasks need one or two tasks of the
+// previous layer, and some need a task of any earlier layer.
 func layered(n, width int) *Graph {
 	state := uint32(7)
 	below := func(k int) int {
@@ -97,7 +98,7 @@ func TestLayoutIsSound(t *testing.T) {
 		for i := 1; i < n; i++ {
 			needs[i] = rapid.SliceOfNDistinct(rapid.Int32Range(0, int32(i-1)), 0, min(i, 5), rapid.ID).Draw(t, "needs")
 		}
-		// The order of the file is no order of the graph.
+		// The numbers of the tasks are random, because the order of a file need not be a topological order.
 		number := rapid.Permutation(ids(n)).Draw(t, "order")
 		mixed := make([][]int32, n)
 		for i, list := range needs {

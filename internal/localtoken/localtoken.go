@@ -6,9 +6,9 @@
 //   - DATA/access/local.token, for programs that know the data folder.
 //   - a record by the node's address (package sdk/go/shared/local), for programs that know only that.
 //
-// The token counts until the node ends, and both files are removed then. A node that was killed leaves them;
-// the token in them is worthless, and the next start replaces them. A node that other machines can reach has
-// none: its callers show tokens of the database.
+// The token is valid until the node ends. Then the node removes both files. A node that was killed leaves
+// them; the token in them is worthless, and the next start replaces them. A node that other machines can
+// reach has none: its callers show tokens of the database.
 package localtoken
 
 import (
@@ -32,7 +32,7 @@ type Token struct {
 	secret string // "" if there is none
 	hash   []byte
 	file   string
-	forget func() // takes the record away
+	forget func() // removes the record
 }
 
 // File returns the path at which a node writes its token.
@@ -42,7 +42,7 @@ func File(data string) string { return filepath.Join(data, "access", "local.toke
 // New makes no token, and only removes an earlier one.
 func New(data string, exposed bool) (*Token, error) {
 	t := &Token{file: File(data), forget: func() {}}
-	if exposed { // a node on loopback that was killed may have left it
+	if exposed { // a node on loopback that was killed may have left a token
 		_ = os.Remove(t.file)
 		return t, nil
 	}
@@ -63,8 +63,8 @@ func (t *Token) Secret() string { return t.secret }
 // Hash returns the hash of the secret, or nil.
 func (t *Token) Hash() []byte { return t.hash }
 
-// Record tells programs that know only the address where the token is. If that fails, it writes a log line of
-// the given level.
+// Record stores the place of the token, for programs that know only the address of the node. If that fails,
+// it writes a log line of the given level.
 func (t *Token) Record(address string, level slog.Level, log *slog.Logger) {
 	if t.secret == "" {
 		return

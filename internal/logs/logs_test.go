@@ -53,7 +53,7 @@ func read(t *testing.T, s Store, ref Ref) (text string, first int64) {
 	return string(all), r.First(0)
 }
 
-// both kinds of store mean the same, but for what they keep.
+// Both kinds of store behave in the same way, except for the part of a log that they keep.
 func TestStores(t *testing.T) {
 	rows := memory.New(memory.Options{})
 	ref := attempt(t, rows)
@@ -161,7 +161,7 @@ func TestShipper(t *testing.T) {
 		}
 	}
 	s.Begin(ref)
-	flush() // no file yet
+	flush() // there is no file yet
 	p := newPrinter(t, data, ref)
 	p.print("one\n")
 	flush()
@@ -182,16 +182,16 @@ func TestShipper(t *testing.T) {
 	if lag, _ := s.Behind(); lag != 0 {
 		t.Errorf("%d bytes wait", lag)
 	}
-	// A new life of the node goes on where the store is.
+	// The next process of the node continues at the end of the stored log.
 	s = NewShipper(db, data, slog.New(slog.DiscardHandler))
 	s.Begin(ref)
 	p.print("four\n")
 	flush()
-	long := strings.Repeat("0123456789abcde\n", 200<<10) // 3.2 MB at once: its end is what counts
+	long := strings.Repeat("0123456789abcde\n", 200<<10) // 3.2 MB at once; only the end of it is stored
 	p.print(long)
 	p.print("end\n")
 	s.End(ref, 1)
-	s.Begin(ref) // not again
+	s.Begin(ref) // a repeated Begin has no effect
 	flush()
 	text, first := read(t, db, ref)
 	if whole := "one\ntwo\nthree\nfour\n" + long + "end\n"; text != whole[first:] || len(text) < KeepDefault || first == 0 {
@@ -235,7 +235,7 @@ func TestShipperForgets(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.Run(over) // ends
+	s.Run(over) // returns, because the context has ended
 	var none *Shipper
 	none.Begin(ref)
 	none.End(ref, 1)

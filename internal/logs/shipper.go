@@ -25,7 +25,8 @@ const (
 	chunkMax = 256 << 10
 	batchMax = 1 << 20
 	roundMax = 16 << 20
-	// openMax bounds the logs of ended attempts that are not sent yet. They wait while the store does not answer.
+	// endedMax bounds the logs of ended attempts that are not sent yet. They wait while the store does not
+	// answer.
 	endedMax = 20_000
 	// sendMax bounds one call of the store.
 	sendMax = 20 * time.Second

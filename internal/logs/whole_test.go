@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cut keeps what is from an offset on.
+// cut is a log of which only the bytes from an offset on are kept.
 type cut struct {
 	text  []byte
 	first int64
@@ -63,8 +63,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestWholeInVain: bytes that no node gives count as not kept, and are requested once. Bytes that are lost
-// later are requested.
+// TestWholeInVain: bytes that no node gives count as not kept, and are requested once. Bytes that the store
+// loses later are requested, too.
 func TestWholeInVain(t *testing.T) {
 	for name, no := range map[string]Giver{
 		"not there": func(context.Context, Piece) ([]byte, error) { return nil, nil },

@@ -20,8 +20,8 @@ type Cached[T any] struct {
 	ok   bool
 }
 
-// NewCached returns a reading that is repeated when it is older than every. One reading may take at most
-// most.
+// NewCached returns a reading that is repeated when it is older than every. The parameter most bounds the
+// time of one reading.
 func NewCached[T any](every, most time.Duration, read func(context.Context) (T, error)) *Cached[T] {
 	return &Cached[T]{every: every, most: most, read: read}
 }

@@ -8,8 +8,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The buckets of every histogram are powers of two of a second, from expMin to expMax. A scraper that takes
-// native histograms gets all of them, another one gets every second.
+// The buckets of every histogram are powers of two of a second, from expMin to expMax. A scraper that accepts
+// native histograms gets all buckets. Any other scraper gets every second bucket.
 const (
 	expMin  = -13 // 0.12 ms
 	expMax  = 20  // 12 days

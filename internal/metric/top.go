@@ -28,7 +28,8 @@ func NewTop[K comparable, V any](limit int) *Top[K, V] {
 	return &Top[K, V]{max: limit, named: map[K]*used[V]{}, rest: map[K]uint64{}}
 }
 
-// restFactor times the number of named keys are observed as candidates.
+// restFactor bounds the keys that are observed as candidates: at most restFactor times the number of named
+// keys.
 const restFactor = 10
 
 // Of counts one use of a key, and returns its V.

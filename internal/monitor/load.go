@@ -12,7 +12,7 @@ const (
 	loadPoints = int(time.Hour / loadEvery)
 )
 
-// Counters are what a node counts since its start, and its slots now.
+// Counters holds the counts of a node since its start, and its present slots.
 type Counters struct {
 	Commits     int64
 	CommitTime  time.Duration // sum over all commits
@@ -20,7 +20,8 @@ type Counters struct {
 	Slots, Busy int
 }
 
-// Load is a point of the load of this node: the mean since the point before, and the slots at its end.
+// Load is a point of the load of this node: the mean since the previous point, and the slots at the time of
+// the point.
 type Load struct {
 	At          time.Time
 	CPU         float64 // cores that this process used

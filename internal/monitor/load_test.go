@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestLoads: a point has the means since the point before. Only the points of the last hour are kept.
+// TestLoads: a point has the means since the previous point. Only the points of the last hour are kept.
 func TestLoads(t *testing.T) {
 	began := time.Now().Add(-3 * time.Hour)
 	at, is := began, Counters{Slots: 4}

@@ -21,13 +21,14 @@ const (
 	Path = "/internal/v1/health"
 	// roundEvery is the time between two rounds. A round reads the clock of the database once.
 	roundEvery = 10 * time.Second
-	// callMax bounds a call of a peer.
+	// callMax bounds the time of a call to a peer.
 	callMax = 3 * time.Second
 	// callsMax bounds the number of calls under way.
 	callsMax = 8
 	// peersMax bounds the peers that a round asks. If there are more, the rounds take turns.
 	peersMax = 64
-	// compareMax bounds the time of an answer by which clocks are compared. The error is up to half of it.
+	// compareMax bounds the time of an answer that is used to compare clocks. The error of the comparison is up
+	// to half of that time.
 	compareMax = time.Second / 2
 	// errorMax bounds an error that is kept, in bytes.
 	errorMax = 300
@@ -47,7 +48,7 @@ type Config struct {
 	Look func(*Report)
 	// Counters reads what the node counts, from memory. If it is nil, the load is not noted.
 	Counters func() Counters
-	Jitter   func(time.Duration) time.Duration // a random duration below
+	Jitter   func(time.Duration) time.Duration // returns a random duration below its argument
 	Log      *slog.Logger
 }
 
@@ -118,8 +119,8 @@ func (m *Monitor) Round(ctx context.Context) {
 	}
 }
 
-// compare compares the clock of this node with that of the database. A slow answer says nothing: half of its
-// time would look like a difference.
+// compare compares the clock of this node with that of the database. A slow answer is ignored, because up to
+// half of its time would look like a difference of the clocks.
 func (m *Monitor) compare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()

@@ -81,8 +81,8 @@ func (v *village) states(name string) string {
 	return strings.Join(all, " ")
 }
 
-// TestPeers: a node that is cut off from one peer, and not from the database, is told, whichever direction is
-// cut. No member changes by what a monitor sees.
+// TestPeers: if a node is cut off from one peer but not from the database, the monitors report it, whichever
+// direction is cut. What a monitor sees changes no member.
 func TestPeers(t *testing.T) {
 	v := newVillage("a", "b", "c")
 	v.members = append(v.members, store.Member{Handler: 9, Name: "w", Worker: true})

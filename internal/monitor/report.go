@@ -12,16 +12,16 @@ type Report struct {
 	Handler dag.HandlerID
 	Version string
 	Ready   bool
-	Why     string    // the node is not ready because of this
+	Why     string    // why the node is not ready; "" if it is ready
 	Clock   time.Time // the node's clock, at the answer
 	// Skew is the clock of the node minus the clock of the database. Skewed reports whether it is known.
 	Skew   time.Duration
 	Skewed bool
 	Stuck  time.Duration // the time for which a part has completed no turn although work waits
-	// DiskFree and DiskTotal are the bytes of the disk of the data folder; DiskTotal 0: unknown.
+	// DiskFree and DiskTotal are the bytes of the disk of the data folder; DiskTotal is 0 if they are unknown.
 	DiskFree, DiskTotal int64
 	Expires             time.Time // end of the certificate; zero if the node has none
-	// time of the last backup with the data folder of the node; zero if there is none.
+	// Backup is the time of the last backup that was made with the node's data folder; zero if there is none.
 	Backup   time.Time
 	Unserved int64 // placements that ready tasks ask for and that no worker has
 	// Sources are the sources of events that are away, the longest first. It has up to sourcesMax.

@@ -22,7 +22,7 @@ type Scheduler interface {
 	StuckFor() time.Duration
 }
 
-// ErrNotOwner: another node owns the first shard.
+// ErrNotOwner says that another node owns the first shard.
 var ErrNotOwner = errors.New("another node owns the first shard")
 
 // Works says why the scheduler does not work. The owner of the first shard speaks for all nodes. On the other

@@ -65,7 +65,7 @@ func doorLines(ctx context.Context, c *HTTPConfig, of bench.Calls) (lines []benc
 	for _, k := range []struct {
 		call        string
 		connections int
-		each        int // things that one call does
+		each        int // starts or rows of one call
 		calls       bench.Calls
 	}{
 		{"start", 1, 1, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},

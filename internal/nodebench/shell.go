@@ -15,8 +15,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Shell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and
-// exec of the same command, with the same concurrency. c says where; its shape is the shape of the load.
+// Shell runs tasks `run: true` as real processes through a whole node. For comparison it runs fork and exec
+// of the same command, with the same concurrency. c names the place of the measurement, and the shape of the
+// load.
 func Shell(ctx context.Context, cfg *config.Config, c bench.Config) (bench.Result, error) {
 	shape, runs := c.Shape, max(c.Runs, 1)
 	// The limits of disk and store, and the hop, as for every other shape.
@@ -55,8 +56,9 @@ func Shell(ctx context.Context, cfg *config.Config, c bench.Config) (bench.Resul
 	return limits.Complete(res), nil
 }
 
-// shellSlotsPerCore: a slot waits for a commit between two tasks, so the two per core that suit ordinary
-// tasks leave cores idle when a task takes a millisecond. Bare fork and exec gets as many at once.
+// shellSlotsPerCore is the number of slots for each core. A slot waits for a commit between two tasks. So the
+// two slots per core that suit ordinary tasks would leave cores idle when a task takes a millisecond. Bare
+// fork and exec runs with the same concurrency.
 const shellSlotsPerCore = 20
 
 // floorTasks is enough for a steady figure.
@@ -66,7 +68,7 @@ func floor(ctx context.Context, n, slots int) (float64, error) {
 	return bench.Floor(ctx, min(n, floorTasks), slots, []string{"sh", "-c", "true"})
 }
 
-// shellLoad runs the load on a node of its own and gives how long it took and the rows it wrote.
+// shellLoad runs the load on a node of its own and returns its duration and the number of rows that it wrote.
 func shellLoad(ctx context.Context, cfg *config.Config, dir string, tasks, runs int) (seconds float64, rows int64, err error) {
 	var source strings.Builder
 	source.WriteString("name: bench\ntasks:\n")

@@ -256,7 +256,8 @@ func (o *Overseer) channels(ctx context.Context, f *alert.Findings) error {
 	return err
 }
 
-// gits finds the git sources whose newest commit is not in force. Their rows know since when.
+// gits finds the git sources whose newest commit is not in force. Their rows contain the time since which
+// this is so.
 func (o *Overseer) gits(ctx context.Context, f *alert.Findings) error {
 	for ns, name := "", ""; ; {
 		all, err := o.cfg.Store.GitSourceList(ctx, ns, name, gitPage)
@@ -276,8 +277,9 @@ func (o *Overseer) gits(ctx context.Context, f *alert.Findings) error {
 	}
 }
 
-// nodes finds what the nodes say of themselves and of each other. It reads memory only. A node that has not
-// answered yet, such as each one after the start of this process, may have anything.
+// nodes adds the findings about the nodes, from their reports about themselves and each other. It reads only
+// memory. The state of a node that has not answered yet is unknown. After the start of this process, this is
+// the case for every node.
 func (o *Overseer) nodes(members []store.Member, f *alert.Findings) {
 	self, sights := o.cfg.Peers.Self(), o.cfg.Peers.Sights()
 	reports, newest, unserved := []monitor.Report{self}, self.Backup, self.Unserved
@@ -310,7 +312,7 @@ func (o *Overseer) nodes(members []store.Member, f *alert.Findings) {
 	blind := slices.Contains(slices.Collect(maps.Values(f.Blind)), true)
 	o.ages(f, alert.NoWorker, unserved > 0, fmt.Sprintf("%d placements; skein explain of a waiting run names them", unserved))
 	f.Unknown[alert.NoWorker], f.Unknown[alert.SourceDown] = blind, blind
-	if f.Unknown[alert.BackupOld] = blind; blind { // a node that does not answer may have the note of a newer one
+	if f.Unknown[alert.BackupOld] = blind; blind { // a node that does not answer may know of a newer backup
 		return
 	}
 	backup := alert.Finding{Event: alert.BackupOld, Value: math.MaxInt64, Message: "no node has a note of a backup"}

@@ -74,7 +74,7 @@ func newStation(t *testing.T) *station {
 	return s
 }
 
-// note keeps what was found.
+// note records the findings.
 func (s *station) note(rules *alert.ClusterRules, f *alert.Findings) {
 	s.looks++
 	s.seen, s.unknown = nil, f.Unknown
@@ -117,7 +117,7 @@ func (s *station) look(t *testing.T, want ...string) {
 	}
 }
 
-// TestOversee: what each condition is measured by.
+// TestOversee checks how each condition is measured.
 func TestOversee(t *testing.T) {
 	s := newStation(t)
 	s.look(t)
@@ -131,7 +131,7 @@ func TestOversee(t *testing.T) {
 	s.rules(t, 1, all...)
 	s.look(t, "queue_old slow")
 
-	for i, name := range []string{"gone", "w", "b"} { // b has come back
+	for i, name := range []string{"gone", "w", "b"} { // the node b has come back
 		h, err := s.Register(t.Context(), "01900000-0000-7000-8000-00000000000"+fmt.Sprint(i), name)
 		if err != nil {
 			t.Fatal(err)
@@ -193,8 +193,8 @@ func TestSourceDown(t *testing.T) {
 	}
 }
 
-// TestOverseeAfterStart: an owner that has asked no node yet knows nothing of them. So it opens no alert about
-// a missing backup, and ends none about them.
+// TestOverseeAfterStart: an owner that has not called the nodes yet knows nothing about them. So it opens no
+// incident about a missing backup, and ends no incident about the nodes.
 func TestOverseeAfterStart(t *testing.T) {
 	s := newStation(t)
 	s.rules(t, 1, alert.BackupOld, alert.DiskLow, alert.NodeUnreachable)
@@ -224,7 +224,7 @@ func TestOverseeAfterStart(t *testing.T) {
 	}
 }
 
-// TestOverseeCutOff: the owner itself cannot be reached.
+// TestOverseeCutOff checks the findings if the owner itself cannot be reached.
 func TestOverseeCutOff(t *testing.T) {
 	s := newStation(t)
 	s.rules(t, 1, alert.NodeUnreachable)

@@ -251,7 +251,7 @@ func (d *sheet) index(v *workflow.Value) {
 	d.text = b.String()
 }
 
-// arguments converts the parameters. The first declaration of a name counts, so a workflow takes precedence
+// arguments converts the parameters. The first declaration of a name is used, so a workflow takes precedence
 // over its template.
 func (d *sheet) arguments(v *workflow.Value) {
 	f := importer.NewFields(v)

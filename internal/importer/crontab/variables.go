@@ -38,7 +38,7 @@ func (v *variables) set(s setting) {
 	v.list = append(v.list, s)
 }
 
-// value returns the value of a variable. It returns otherwise if the variable is not set.
+// value returns the value of a variable. If the variable is not set, it returns the text in otherwise.
 func (v *variables) value(name, otherwise string) string {
 	if s := v.get(name); s != nil {
 		return s.value

@@ -7,7 +7,7 @@
 //   - refs.go: ${…} in texts.
 //   - reasons.go: the fields that are dropped, and why.
 //
-// A key counts in its old form, camelCase, and in its new form, snake_case.
+// Keys are recognised in their old form, camelCase, and in their new form, snake_case.
 package dagu
 
 import (

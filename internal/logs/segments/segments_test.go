@@ -92,7 +92,7 @@ func newStore(t *testing.T, blobs blob.Store, l logs.Store) *Store {
 	return New(blobs, l, t.TempDir(), slog.New(slog.DiscardHandler))
 }
 
-// print appends bytes that follow an offset.
+// printed appends bytes at an offset.
 func printed(t *testing.T, s logs.Store, at int64, data string) {
 	t.Helper()
 	ends, err := s.Append(t.Context(), []logs.Chunk{{Ref: ref, Offset: at, Data: []byte(data)}})
@@ -221,7 +221,7 @@ func TestAgain(t *testing.T) {
 	if err := b.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	printed(t, a, 14, "four") // it lives
+	printed(t, a, 14, "four") // the first process still runs
 	for _, s := range []*Store{a, b, a} {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestLost: bytes that no place has any more are a gap. Readers go on behind it.
+// TestLost: bytes that no copy has any more are a gap. Readers continue after the gap.
 func TestLost(t *testing.T) {
 	blobs, l := blobtest.Folder{Path: t.TempDir()}, newLive(10)
 	a := newStore(t, blobs, l)
@@ -265,7 +265,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestAway: while the objects are away the live end goes on, memory stays bounded, and later all is written.
+// TestAway: while the object store does not answer, the live end keeps growing, and memory stays bounded.
+// Later all segments are written.
 func TestAway(t *testing.T) {
 	server := blobtest.Serve(t)
 	proxy := blobtest.NewProxy(t, server, func(int, *http.Request) blobtest.Fault { return blobtest.Cut })
@@ -324,8 +325,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestIndex: the index of a log that has ended is stored next to its segments, also if the objects are away
-// first, and disturbs nothing there.
+// TestIndex: the index of a log that has ended is stored next to its segments, also if the object store does
+// not answer at first. The index does not disturb the reading of segments.
 func TestIndex(t *testing.T) {
 	blobs := &away{Store: blobtest.Folder{Path: t.TempDir()}}
 	data := t.TempDir()

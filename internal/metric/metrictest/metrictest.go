@@ -12,7 +12,8 @@ import (
 )
 
 // Values are the numbers of one scrape, by name and labels as Prometheus writes them, without the prefix:
-// runs_ended_total{workflow="default/w",state="failed",cause="task_failed"}. Of a histogram it has the count.
+// runs_ended_total{workflow="default/w",state="failed",cause="task_failed"}. The value of a histogram is its
+// count.
 type Values map[string]float64
 
 // Read scrapes sources.
