@@ -45,7 +45,7 @@ type Config struct {
 
 // Regress describes one regress of a store.
 type Regress struct {
-	Era dag.Era   `json:"era"` // the new one
+	Era dag.Era   `json:"era"` // the era after the regress
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 	Why string    `json:"why"`
@@ -60,7 +60,7 @@ type knowledge struct {
 	Era     dag.Era       `json:"era"`
 	Quiet   dag.Era       `json:"quiet,omitempty"` // the era minus its floor
 	Lineage store.Lineage `json:"lineage"`         // Position has been confirmed
-	// The era in which Position was confirmed; nil if an earlier version wrote it.
+	// LinedIn is the era in which Position was confirmed; nil if an earlier version wrote it.
 	LinedIn   *dag.Era  `json:"lined_in"`
 	Shards    []mark    `json:"shards"`
 	Regresses []Regress `json:"regresses"` // newest first

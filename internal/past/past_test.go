@@ -53,8 +53,8 @@ func marks(epoch, seq, epoch2, seq2 int64) []store.Fence {
 
 const era1 = store.EpochsOfEra
 
-// TestRegress: what a node has seen confirmed is held against what it reads, also by its next
-// process, and the era rises once for each time that the store goes back.
+// TestRegress: a node compares the marks that were confirmed with the marks that it reads, also after a
+// restart. The era rises once each time the store goes back.
 func TestRegress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -107,8 +107,8 @@ func TestRegress(t *testing.T) {
 var quiet = store.EpochOf(1, 0)
 
 // TestQuietEra: a store can begin an era by itself. A node compares what it remembers with the end of the era
-// that it knows, and not with what was written since. If something was lost before, the floor rises, and no
-// other era begins.
+// that it knows, and not with later marks. If a mark was lost before that end, the floor rises, and no
+// further era begins.
 func TestQuietEra(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -180,7 +180,7 @@ func TestLineageAcrossAQuietEra(t *testing.T) {
 	}
 }
 
-// TestReadingOfAStandby: a reading lacks what was confirmed, because it comes from a standby that has not
+// TestReadingOfAStandby: a reading lacks confirmed marks, because it comes from a standby that has not
 // replayed all. The next reading has all of it, so no era begins, and the rows must be read again.
 func TestReadingOfAStandby(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestReadingOfAStandby(t *testing.T) {
 	}
 }
 
-// TestLookIsOfBefore: what is confirmed while a reading is under way is not held against it.
+// TestLookIsOfBefore: marks that are confirmed during a reading are not compared with that reading.
 func TestLookIsOfBefore(t *testing.T) {
 	t.Parallel()
 	s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 10, 1, 10)}
@@ -226,8 +226,8 @@ func TestLookIsOfBefore(t *testing.T) {
 	}
 }
 
-// TestLineage: a promoted server that does not have what was confirmed has gone back, although each
-// shard has come further since.
+// TestLineage: a promoted server that lacks a confirmed position has gone back, although each shard has
+// advanced since.
 func TestLineage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -290,8 +290,8 @@ func TestLineageOfSureCommits(t *testing.T) {
 	}
 }
 
-// TestDamagedFile: a file that makes no sense keeps no node from starting, and another database's
-// says nothing.
+// TestDamagedFile: a damaged file does not prevent a node from starting, and the file of another database has
+// no effect.
 func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "past.json")

@@ -54,7 +54,7 @@ func (b *bench) change(c store.RightsChange) int64 {
 	return is
 }
 
-// try signs in and returns in short what came of it.
+// try signs in, and returns the outcome in a short form.
 func (b *bench) try(name, password string, from netip.Addr) string {
 	b.Helper()
 	who, err := b.p.Verify(b.Context(), name, password, from)
@@ -110,7 +110,7 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// counted counts what a store is asked for passwords.
+// counted is a store that counts the reads of passwords.
 type counted struct {
 	*memory.Store
 	passwords int
@@ -292,7 +292,7 @@ func TestTries(t *testing.T) {
 	})
 }
 
-// TestUncounted: what did not check the password is no failed attempt.
+// TestUncounted: an attempt that ended before the password was checked does not count as failed.
 func TestUncounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -311,7 +311,7 @@ func TestUncounted(t *testing.T) {
 	})
 }
 
-// TestBusy: those that wait for a slot are bounded, and wait for a bounded time.
+// TestBusy: the number of callers that wait for a slot is bounded, and so is the time of their wait.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane()

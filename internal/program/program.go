@@ -36,7 +36,7 @@ func Run(ctx context.Context, c *Call) error {
 	inGroup(cmd)
 	cmd.WaitDelay = pipesMax
 	err := cmd.Run()
-	if cmd.Process != nil { // processes that it has left in its group
+	if cmd.Process != nil { // kills the processes that the program has left in its group
 		_ = killGroup(cmd)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // exit code 0; a process that it has left held its output open

@@ -27,7 +27,7 @@ func anyNamespace(ns string) error {
 	return nil
 }
 
-// settings reads a setting that must be right.
+// settings parses a setting that must be valid.
 func settings(t *testing.T, text string) Settings {
 	t.Helper()
 	s, err := Parse(text, anyNamespace)
@@ -199,7 +199,7 @@ esac
 	c.is(t, "shop", "LEFT", "left behind")
 	c.fails(t, "shop", "UNKNOWN", sealed.ErrNotFound, "command: the program get has none")
 	c.fails(t, "shop", "AWAY", ErrAway, "exit code 75")
-	c.fails(t, "shop", "GOOD", ErrAway) // it is not asked again at once
+	c.fails(t, "shop", "GOOD", ErrAway) // the provider is not called again at once
 	c.sources[0].again = time.Time{}
 	c.fails(t, "shop", "BAD", ErrRefused, "exit status 3")
 	if _, err := c.Value(t.Context(), "shop", "BAD", false); strings.Contains(err.Error(), "what-it-said") {
@@ -276,8 +276,8 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// TestHangingProvider: a provider that hangs delays other providers not at all, and its callers for a bounded
-// time. It is asked by few calls at a time.
+// TestHangingProvider: a provider that hangs does not delay other providers, and delays its own callers for a
+// bounded time. Only a few calls of it run at a time.
 func TestHangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at, most atomic.Int64
@@ -288,7 +288,7 @@ func TestHangingProvider(t *testing.T) {
 			}
 			defer at.Add(-1)
 			if strings.HasPrefix(name, "DEAF") {
-				<-end // it does not hear the end of ctx
+				<-end // the reader ignores the end of ctx
 			}
 			<-ctx.Done()
 			return nil, ctx.Err()

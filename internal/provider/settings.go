@@ -49,7 +49,7 @@ type Vault struct {
 	Namespace string `json:"vault_namespace"`
 	CAFile    string `json:"ca_file"`
 
-	// Exactly one of these is set. It is the method by which a node signs in.
+	// Exactly one of the following fields is set. It determines the method by which a node signs in.
 	TokenFile  string   `json:"token_file"`
 	AppRole    *AppRole `json:"approle"`
 	Kubernetes *JWT     `json:"kubernetes"`
@@ -67,7 +67,7 @@ type AppRole struct {
 type JWT struct {
 	Mount   string `json:"mount"` // "" means the default of the method
 	Role    string `json:"role"`
-	JWTFile string `json:"jwt_file"` // "", for kubernetes: the token of the pod
+	JWTFile string `json:"jwt_file"` // "" with kubernetes means the token of the pod
 }
 
 const (

@@ -174,7 +174,7 @@ func TestVaultForbiddenName(t *testing.T) {
 	if len(v.logins) != 1 {
 		t.Errorf("%d sign-ins for a forbidden name", len(v.logins))
 	}
-	v.denied["auth/token/lookup-self"] = true // such a token cannot be told from a bad one
+	v.denied["auth/token/lookup-self"] = true // such a token cannot be distinguished from an invalid one
 	for range 3 {
 		c.fails(t, "shop", "OTHER", ErrRefused, "403")
 	}
@@ -187,7 +187,7 @@ func TestVaultOtherSignIns(t *testing.T) {
 	v := newVaultDouble(t)
 	v.data["|secret/data/skein/shop/DB"] = map[string]any{"value": "value-of-db"}
 	jwt := t.TempDir() + "/jwt"
-	write(t, jwt, "a.b.c\n", 0o644) // as Kubernetes makes it
+	write(t, jwt, "a.b.c\n", 0o644) // with the mode that Kubernetes gives it
 	v.chain(t, fmt.Sprintf(`"kubernetes":{"role":"skein","jwt_file":%q}`, jwt)).is(t, "shop", "DB", "value-of-db")
 	v.chain(t, fmt.Sprintf(`"jwt":{"role":"ci","mount":"/gitlab/","jwt_file":%q}`, jwt)).is(t, "shop", "DB", "value-of-db")
 	if got := fmt.Sprintf("%q", v.logins); got != `["auth/kubernetes/login skein a.b.c" "auth/gitlab/login ci a.b.c"]` {
