@@ -26,7 +26,7 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// TestMain is the keeper's main, too: a worker starts it as its own program.
+// TestMain also runs the keeper, because a worker starts its own program as its keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
 		os.Exit(worker.KeeperMain(os.Args[2:]))
@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is when a test gives up on a condition; nothing depends on its length.
+// patience bounds the wait for a condition. Nothing depends on its length.
 const patience = 30 * time.Second
 
-// scripted is a home that answers as a test says. What it is not told it does as a good home would.
+// scripted is a home whose answers a test sets. In everything else it behaves as a correct home.
 type scripted struct {
 	workerv1connect.UnimplementedWorkersHandler
 	t   *testing.T
@@ -47,22 +47,22 @@ type scripted struct {
 	mu       sync.Mutex // protects following fields
 	register func(n int, in *workerv1.RegisterRequest) error
 	poll     func(in *workerv1.PollRequest) error
-	verdict  func(n int, r *workerv1.Result) (workerv1.Verdict, error) // of the nth report of its attempt
+	verdict  func(n int, r *workerv1.Result) (workerv1.Verdict, error) // answers the nth report of an attempt
 	raw      func(path string, w http.ResponseWriter) bool             // answers in place of everything, unless it returns false
 	nodes    []string
-	polling  time.Duration // told to workers
+	polling  time.Duration // the polling interval that workers get
 	start    []*workerv1.Job
 	next     []*workerv1.Job // the next answers to reports bring these jobs
-	again    int             // polls that said that an answer was missed
+	again    int             // number of polls which said that an answer had not arrived
 	stop     []*workerv1.Stop
 	read     []*workerv1.LogRead
-	sent     *workerv1.PollResponse // the last one, which says something
+	sent     *workerv1.PollResponse // the last answer that was not empty
 	leases   int64
 	seq      int64
-	// What was heard.
+	// The following fields record the received calls.
 	registers []*workerv1.RegisterRequest
 	last      *workerv1.PollRequest
-	results   map[session.Name][]*workerv1.Result   // ends, not that it runs
+	results   map[session.Name][]*workerv1.Result   // only ends, and no reports that an attempt runs
 	given     map[string][]*workerv1.GiveLogRequest // pieces of logs, by ticket
 	left      int
 	tokens    map[string]bool
@@ -93,7 +93,7 @@ func newHome(t *testing.T, tls bool) *scripted {
 	return h
 }
 
-// gone ends the home in the middle of whatever it does.
+// gone ends the home at once, in the middle of its work.
 func (h *scripted) gone() {
 	h.srv.CloseClientConnections()
 	h.srv.Close()
@@ -144,7 +144,7 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 			h.mu.Unlock()
 			return nil, no(connect.CodeFailedPrecondition, "NOT_ATTACHED: register")
 		}
-		if h.sent != nil && in.Ack != h.sent.Seq { // it did not arrive: the worker has hung up meanwhile
+		if h.sent != nil && in.Ack != h.sent.Seq { // the answer did not arrive, because the worker has hung up meanwhile
 			h.start, h.stop = append(h.missing(in), h.start...), append(h.sent.Stop, h.stop...)
 			h.read = append(h.sent.Read, h.read...)
 		}
@@ -162,12 +162,12 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 			return &workerv1.PollResponse{Seq: h.seq}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(time.Millisecond): // the test may have said something
+		case <-time.After(time.Millisecond): // the test may have changed the script
 		}
 	}
 }
 
-// missing are the jobs of the last answer of which the worker knows nothing.
+// missing returns the jobs of the last answer that the worker does not know.
 func (h *scripted) missing(in *workerv1.PollRequest) (jobs []*workerv1.Job) {
 	for _, j := range h.sent.Start {
 		same := func(a *workerv1.Attempt) bool { return session.NameOf(a) == session.NameOf(j.Attempt) }
@@ -194,7 +194,8 @@ func (h *scripted) Report(_ context.Context, in *workerv1.ReportRequest) (*worke
 				}
 			}
 		}
-		if v != workerv1.Verdict_VERDICT_UNSPECIFIED { // which is: fewer verdicts than results
+		// This verdict means that the answer has fewer verdicts than results.
+		if v != workerv1.Verdict_VERDICT_UNSPECIFIED {
 			out.Verdicts = append(out.Verdicts, v)
 		}
 	}
@@ -211,7 +212,7 @@ func (h *scripted) Leave(context.Context, *workerv1.LeaveRequest) (*workerv1.Lea
 	return &workerv1.LeaveResponse{}, nil
 }
 
-// give has the worker begin jobs.
+// give makes the worker begin jobs.
 func (h *scripted) give(jobs ...*workerv1.Job) { h.do(func() { h.start = append(h.start, jobs...) }) }
 
 // until waits for a condition, such as a call that the home has received.
@@ -230,12 +231,12 @@ func (h *scripted) until(what string, is func() bool) {
 	}
 }
 
-// said are the ends that were reported of a job.
+// said returns the reported ends of a job.
 func (h *scripted) said(j *workerv1.Job) []*workerv1.Result {
 	return h.results[session.NameOf(j.Attempt)]
 }
 
-// ends waits for the end of a job and gives it.
+// ends waits for the end of a job and returns it.
 func (h *scripted) ends(j *workerv1.Job) (r *workerv1.Result) {
 	h.t.Helper()
 	h.until("the end of "+j.Task, func() bool {
@@ -248,7 +249,7 @@ func (h *scripted) ends(j *workerv1.Job) (r *workerv1.Result) {
 	return r
 }
 
-// has waits until the worker says to have, and to run, just these attempts.
+// has waits until the worker reports that it has, and runs, exactly these attempts.
 func (h *scripted) has(running ...*workerv1.Job) {
 	h.t.Helper()
 	h.until(fmt.Sprintf("it runs %d attempts", len(running)), func() bool {
@@ -258,13 +259,13 @@ func (h *scripted) has(running ...*workerv1.Job) {
 	})
 }
 
-// shell is a job.
+// shell returns a job that runs a script.
 func shell(task, script string) *workerv1.Job {
 	return &workerv1.Job{Attempt: &workerv1.Attempt{Run: uuid.Must(uuid.NewV7()).String(), Token: 1}, Namespace: "test", Workflow: "w", Task: task,
 		Argv: []string{"sh", "-c", script}, KillGraceMillis: 200}
 }
 
-// bench is a worker at work.
+// bench is a running worker.
 type bench struct {
 	*Worker
 	t     *testing.T
@@ -273,7 +274,7 @@ type bench struct {
 	ended chan error
 	once  sync.Once
 	log   *said
-	lock  *os.File // of the data folder
+	lock  *os.File // the lock of the data folder
 }
 
 // said is a log that a test reads while a worker writes it.
@@ -331,7 +332,7 @@ func locks(t *testing.T, data string) *os.File {
 	}
 }
 
-// works has one work until the end of the test, or over.
+// works makes a worker, and lets it run until the end of the test, or until over is called.
 func works(t *testing.T, data string, servers []string, change ...func(*Config)) *bench {
 	t.Helper()
 	b := made(t, data, servers, change...)
@@ -347,7 +348,7 @@ func works(t *testing.T, data string, servers []string, change ...func(*Config))
 	return b
 }
 
-// over has it end, at once or in order, and gives how it did.
+// over ends the worker, at once or in order, and returns the error of its run.
 func (b *bench) over(now bool) (err error) {
 	b.once.Do(func() {
 		if now {
@@ -366,7 +367,7 @@ func (b *bench) dies() {
 	b.over(true)
 }
 
-// exists is for what jobs leave behind.
+// exists returns a function that reports whether a job has produced a file.
 func exists(dir, name string) func() bool {
 	return func() bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -374,7 +375,7 @@ func exists(dir, name string) func() bool {
 	}
 }
 
-// GiveLog takes whatever is given.
+// GiveLog accepts every piece of a log.
 func (h *scripted) GiveLog(_ context.Context, in *workerv1.GiveLogRequest) (*workerv1.GiveLogResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// TestRequestsToNodes: a worker sends no request to a node that it knows, nor to an address that came with the job, whatever the
-// home allows; and none that the home or its own setting does not allow.
+// TestRequestsToNodes: a worker sends no request to a node that it knows, nor to an address that came with
+// the job, whatever the home allows. It also sends no request that the home or its own setting does not
+// allow.
 func TestRequestsToNodes(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -118,7 +118,7 @@ func (c *fileCache) get(digest string) ([]worker.File, bool) {
 	if err = proto.Unmarshal(data, &in); err == nil {
 		if files := filesOf(&in); FilesDigest(files) == digest {
 			now := time.Now()
-			_ = os.Chtimes(path, now, now) // it was used
+			_ = os.Chtimes(path, now, now) // records the time of the last use
 			return files, true
 		}
 	}

@@ -41,7 +41,8 @@ func (r *Worker) give(reads []*workerv1.LogRead) {
 	}
 }
 
-// giveOne also answers if the log is not here, so that the home node does not wait for it.
+// giveOne sends one piece of a log. It also answers if the log is not on this machine, so that the home node
+// does not wait for it.
 func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	data, err := r.printed(ctx, want)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

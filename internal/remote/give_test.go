@@ -14,12 +14,12 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// wants asks for a piece of the output of a job.
+// wants returns a request for a piece of the output of a job.
 func wants(ticket string, j *workerv1.Job, offset int64, limit int32) *workerv1.LogRead {
 	return &workerv1.LogRead{Ticket: ticket, Attempt: j.Attempt, Namespace: j.Namespace, Workflow: j.Workflow, Task: j.Task, Offset: offset, Limit: limit}
 }
 
-// piece asks for one and waits for it.
+// piece requests a piece of a log, and waits for it.
 func (h *scripted) piece(want *workerv1.LogRead) (data string) {
 	h.t.Helper()
 	h.do(func() { h.read = append(h.read, want) })

@@ -12,7 +12,8 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// TestNameHeld: a worker whose name another one has waits until it is free, under one uuid, and says so once.
+// TestNameHeld: if another worker has the name of a worker, the worker waits until the name is free. It uses
+// the same uuid for all tries, and logs the wait once.
 func TestNameHeld(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, false)
@@ -40,8 +41,9 @@ func TestNameHeld(t *testing.T) {
 	}
 }
 
-// TestNameOfItsOwn: a worker that was killed with its keeper while it had nothing is started again over its data folder.
-// Its name is still held by the life before: it ends that, and need not wait.
+// TestNameOfItsOwn: a worker that was killed with its keeper while it had nothing is started again over its
+// data folder. The registration of the earlier process still holds its name. The worker ends that
+// registration, and need not wait.
 func TestNameOfItsOwn(t *testing.T) {
 	t.Parallel()
 	h, data := newHome(t, false), t.TempDir()

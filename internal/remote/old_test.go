@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestOldLogsGo: old logs are deleted with their folders, unless their attempts are still here.
+// TestOldLogsGo: old logs are deleted with their folders, unless the worker still has their attempts.
 func TestOldLogsGo(t *testing.T) {
 	t.Parallel()
 	h, data := newHome(t, false), t.TempDir()

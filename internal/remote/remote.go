@@ -50,7 +50,7 @@ type Config struct {
 	// IsolationAuto and ClosedBoxes are those of worker.Config.
 	IsolationAuto, ClosedBoxes bool
 	Protected                  []string // paths that its tasks cannot reach: see worker.Config
-	// The time for which attempts may run after the last answer; 0 means worker.LeaseDefault.
+	// Lease is the time for which attempts may run after the last answer; 0 means worker.LeaseDefault.
 	Lease   time.Duration
 	Drain   time.Duration
 	Version string
@@ -96,7 +96,7 @@ type Worker struct {
 	mu     sync.Mutex           // protects following fields, and the fields of attempts; it is not held during calls of the session
 	byKey  map[worker.ID]*entry // the attempts that run
 	unsent []*attempt           // attempts with an acknowledged result and output that is not acknowledged
-	// The handler of an earlier process without attempts; nil if there is none, or it was detached.
+	// former is the handler of an earlier process without attempts; nil if there is none, or it was detached.
 	former   *life
 	branded  int64 // the handler that the keeper knows
 	logsKeep int64 // number of bytes of a log that the home stores

@@ -41,9 +41,10 @@ func hangUp(path string) func(string, http.ResponseWriter) bool {
 	}
 }
 
-// TestReportedUntilTaken: whatever the home answers, an end is said again until there is a verdict, and never after it. An
-// attempt that is given again after its verdict does not run again and is not ignored: its home has forgotten the verdict, as
-// after a failover that lost it, and would wait for ever. It is told once that the attempt is lost.
+// TestReportedUntilTaken: whatever the home answers, the worker reports an end again until it gets a verdict,
+// and never afterwards. If the home sends the attempt again after the verdict, it has forgotten the verdict,
+// for example after a failover. The attempt does not run again. The worker reports once that the attempt is
+// lost, because the home would wait for ever otherwise.
 func TestReportedUntilTaken(t *testing.T) {
 	t.Parallel()
 	verdict := func(v workerv1.Verdict, err error) func(h *scripted) {
@@ -169,9 +170,10 @@ func TestAnswersBringWhatFollows(t *testing.T) {
 	}
 }
 
-// TestToldByTheNextProcess: the process dies before its end is taken. The next process over the same data
-// folder delivers the end. If the keeper lives, it uses the same handler and reports the running attempts,
-// too. Otherwise it delivers the end for the old life before its own life begins.
+// TestToldByTheNextProcess: the process dies before the home has acknowledged the end of an attempt. The next
+// process over the same data folder delivers the end. If the keeper lives, it uses the same handler and
+// reports the running attempts, too. Otherwise it delivers the end with the old handler before its own
+// registration begins.
 func TestToldByTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for _, alive := range []bool{true, false} {
@@ -194,7 +196,7 @@ func TestToldByTheNextProcess(t *testing.T) {
 			before := h.registers[0]
 			handler := w.s.Identity().Handler
 			h.do(func() { h.verdict = nil })
-			if !alive { // it has nothing to keep, and ends
+			if !alive { // the keeper has no attempts, so it ends
 				h.until("its keeper is gone", func() bool { return !exists(data, "work/keeper.sock")() })
 			}
 			told := len(h.said(ended))
@@ -222,8 +224,8 @@ func TestToldByTheNextProcess(t *testing.T) {
 	}
 }
 
-// TestFenced: the cluster has declared the worker dead. Its attempts are gone before it registers as a new
-// life, and are never reported.
+// TestFenced: the cluster has declared the worker dead. Its attempts are gone before it registers with a new
+// handler, and are never reported.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	h, dir := newHome(t, false), t.TempDir()
@@ -294,7 +296,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestHomes: one that is gone, forgets it, or was never there: it goes to the next with all that it runs.
+// TestHomes: if a home is gone, has forgotten the worker, or never existed, the worker attaches to the next
+// home with all its running attempts.
 func TestHomes(t *testing.T) {
 	t.Parallel()
 	a, b, dir := newHome(t, false), newHome(t, false), t.TempDir()
@@ -306,7 +309,7 @@ func TestHomes(t *testing.T) {
 	a.give(j)
 	a.until("it runs", exists(dir, "at"))
 	a.has(j)
-	a.do(func() { a.leases += 10 }) // a restart, say
+	a.do(func() { a.leases += 10 }) // as after a restart
 	a.until("it is back, with what it runs", func() bool {
 		return len(a.registers) == 2 && a.registers[1].Handler == 101 && len(a.registers[1].Running) == 1
 	})
@@ -330,7 +333,8 @@ func TestHomes(t *testing.T) {
 	}
 }
 
-// TestRegistrations: answers after which it tries again, and those that no waiting will cure.
+// TestRegistrations checks after which answers a worker tries to register again, and which answers are
+// permanent.
 func TestRegistrations(t *testing.T) {
 	t.Parallel()
 	register := func(err error) func(*scripted) {
@@ -357,10 +361,11 @@ func TestRegistrations(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		with  func(*scripted)
-		fatal string // "" if it tries again, and is attached
+		fatal string // "" if the worker tries again, and attaches
 	}{
-		"away":            {register(no(connect.CodeUnavailable, "the database is away")), ""},
-		"no permission":   {register(no(connect.CodePermissionDenied, "that token may not")), ""}, // it may be let
+		"away": {register(no(connect.CodeUnavailable, "the database is away")), ""},
+		// A person may permit it later.
+		"no permission":   {register(no(connect.CodePermissionDenied, "that token may not")), ""},
 		"forged":          {register(no(connect.CodePermissionDenied, "FORGED: another life")), ""},
 		"a page":          {raw("<html>hello</html>", http.StatusOK), ""},
 		"a broken proxy":  {raw("", http.StatusBadGateway), ""},
@@ -422,7 +427,8 @@ func TestStrangeOrders(t *testing.T) {
 		h.start = []*workerv1.Job{{}, {Task: "without an attempt"}}
 		h.stop = []*workerv1.Stop{{}, {Attempt: &workerv1.Attempt{}, Kill: true}, {Attempt: shell("x", "").Attempt}}
 	})
-	// Twice the same, and more than there are slots: what finds none is not taken, and taken when it is sent again.
+	// One job is sent twice, and there are more jobs than slots. A job without a slot is refused, and accepted
+	// when it is sent again.
 	wait := "; until [ -e " + dir + "/go ]; do sleep 0.01; done"
 	one, two, three := shell("one", "echo >> "+dir+"/one"+wait), shell("two", "true"+wait), shell("three", "true")
 	h.give(one, one, two, three, one)
@@ -467,7 +473,7 @@ func TestTLS(t *testing.T) {
 	for _, c := range []struct {
 		url  string
 		rt   http.RoundTripper
-		says string // "" if it is attached
+		says string // "" if the worker attaches
 	}{
 		{secure.url, trusting, ""},
 		{secure.url, nil, "certificate signed by unknown authority"},
