@@ -21,11 +21,11 @@ type shelf struct {
 	now       dag.Micros
 	flows     []store.Workflow
 	deleted   []store.Workflow
-	failing   map[dag.WorkflowID]error // of Expire
+	failing   map[dag.WorkflowID]error // errors that Expire returns
 	endless   dag.WorkflowID           // its ledger always has more lines
 	calls     map[string]int           // by method and workflow
-	continued []store.FireKey          // where each call for endless began
-	upgrades  int                      // steps that are left
+	continued []store.FireKey          // the position at which each call for endless began
+	upgrades  int                      // remaining steps of the upgrade
 	runs      []bool                   // which of the finished runs are deleted
 	held, old byte                     // the first runs are old; of these, the first stay whatever their age
 	marked    int64                    // the Seq of the last mark that was read; each is one later
@@ -101,7 +101,7 @@ func (s *shelf) Upgrade(context.Context) (bool, error) {
 	return s.upgrades > 0, nil
 }
 
-// newShelf has workflows w1, w2 and so on, and retention of them.
+// newShelf returns a store with the workflows w1, w2 and so on, and a Cleaner for it.
 func newShelf(t *testing.T, n int, change func(*Rules)) (*shelf, *Cleaner) {
 	t.Helper()
 	s := &shelf{now: dag.Micro(time.Now()), calls: map[string]int{}, failing: map[dag.WorkflowID]error{}}
@@ -142,8 +142,8 @@ func TestLargeLedgerHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestPassCountsOnce finds out once in a pass which runs are among the newest, and goes through the others
-// once.
+// TestPassCountsOnce checks that a pass determines only once which runs are among the newest, and examines
+// all other runs once.
 func TestPassCountsOnce(t *testing.T) {
 	s, f := newShelf(t, 1, func(r *Rules) { r.Runs, r.Keys = 100, 120 })
 	s.runs = make([]bool, 200)
@@ -160,7 +160,8 @@ func TestPassCountsOnce(t *testing.T) {
 	}
 }
 
-// TestOldRunsBehindProtectedOnes deletes old runs after more runs than a call looks at, which a key protects.
+// TestOldRunsBehindProtectedOnes checks that old runs are deleted although they come after protected runs,
+// which are more than one call examines.
 func TestOldRunsBehindProtectedOnes(t *testing.T) {
 	s, f := newShelf(t, 1, func(r *Rules) { r.Runs = 1000 })
 	s.runs, s.held, s.old = make([]bool, 100), 40, 60
@@ -177,8 +178,8 @@ func TestOldRunsBehindProtectedOnes(t *testing.T) {
 	}
 }
 
-// TestFailureOfOneWorkflow does not keep the rows of others, or those of no workflow. Only a database that
-// answers no workflow ends a pass.
+// TestFailureOfOneWorkflow checks that after a failure of one workflow, the rows of other workflows and those
+// without a workflow are still deleted. A pass ends early only if the database answers for no workflow.
 func TestFailureOfOneWorkflow(t *testing.T) {
 	s, f := newShelf(t, 2*unansweredMax, nil)
 	for i := range 2*unansweredMax - 1 {
@@ -204,7 +205,7 @@ func TestFailureOfOneWorkflow(t *testing.T) {
 	}
 }
 
-// TestDeletedWorkflowKeptForEver keeps the rows of a deleted workflow if retention_age is 0.
+// TestDeletedWorkflowKeptForEver checks that the rows of a deleted workflow are kept if retention_age is 0.
 func TestDeletedWorkflowKeptForEver(t *testing.T) {
 	for age, want := range map[time.Duration]int{0: 0, 24 * time.Hour: 1} {
 		s, f := newShelf(t, 0, func(r *Rules) { r.Age = age })
@@ -218,8 +219,8 @@ func TestDeletedWorkflowKeptForEver(t *testing.T) {
 	}
 }
 
-// TestRetentionDropsGoneWorkflows lets retention remember nothing of workflows that are gone, or whose shards
-// belong to another node.
+// TestRetentionDropsGoneWorkflows checks that a Cleaner drops the state of workflows that are gone, or whose
+// shards belong to another node.
 func TestRetentionDropsGoneWorkflows(t *testing.T) {
 	s, f := newShelf(t, 3, nil)
 	for _, left := range []int{3, 1} {
@@ -237,8 +238,8 @@ func TestRetentionDropsGoneWorkflows(t *testing.T) {
 	}
 }
 
-// TestUpgradeRests pauses between the steps of an upgrade, also if a step takes no time: then another node is
-// at work.
+// TestUpgradeRests checks that there is a pause between the steps of an upgrade, even if a step takes no
+// time, because then another node does the work.
 func TestUpgradeRests(t *testing.T) {
 	s, f := newShelf(t, 0, nil)
 	s.upgrades = 5
@@ -251,7 +252,8 @@ func TestUpgradeRests(t *testing.T) {
 	})
 }
 
-// TestEachDeletionAsksWhatIsCounted reads the marks of the tally before each transaction that deletes runs.
+// TestEachDeletionAsksWhatIsCounted checks that the marks of the tally are read before each transaction that
+// deletes runs.
 func TestEachDeletionAsksWhatIsCounted(t *testing.T) {
 	s, f := newShelf(t, 1, func(r *Rules) { r.Runs = 5 })
 	s.runs = make([]bool, 30)

@@ -43,7 +43,7 @@ func TestFirstSecretMakesTheKey(t *testing.T) {
 		t.Errorf("%+v, %v", is, err)
 	}
 	var all sync.WaitGroup
-	for i := range 8 { // they agree on one key
+	for i := range 8 { // all nodes agree on one key
 		all.Go(func() { b.mustSet(t, fmt.Sprint("N", i), fmt.Sprint("value-", i)) })
 	}
 	all.Wait()
@@ -179,9 +179,9 @@ func TestRotate(t *testing.T) {
 		t.Fatalf("first step: %+v, %v", r, err)
 	}
 	b.has(t, "N0", "value-0")
-	b.has(t, fmt.Sprint("N", all-1), fmt.Sprint("value-", all-1)) // one of each key
+	b.has(t, fmt.Sprint("N", all-1), fmt.Sprint("value-", all-1)) // one secret for each key
 	b.mustSet(t, "N1", "set meanwhile")
-	next, err := b.Rotate(t.Context(), true) // the earlier change is ended first
+	next, err := b.Rotate(t.Context(), true) // the earlier change is completed first
 	if err != nil || next.Left || next.Key != r.Key || next.Sealed != 7 {
 		t.Fatalf("second step: %+v, %v", next, err)
 	}
@@ -198,7 +198,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateCutOff ends a change where the process may die: after the file has both keys.
+// TestRotateCutOff interrupts a change at the point where a process may die: when the file has both keys.
 func TestRotateCutOff(t *testing.T) {
 	b := newBook(t, true)
 	b.mustSet(t, "A", "value-of-a")
@@ -218,7 +218,7 @@ func TestRotateCutOff(t *testing.T) {
 	b.has(t, "B", "value-of-b")
 }
 
-// TestValueDuringRotate reads a row before a change of keys, and the file behind it.
+// TestValueDuringRotate reads a row before a change of keys, and the file after the change.
 func TestValueDuringRotate(t *testing.T) {
 	b := newBook(t, true)
 	b.mustSet(t, "A", "value-of-a")
@@ -230,7 +230,7 @@ func TestValueDuringRotate(t *testing.T) {
 	b.has(t, "A", "value-of-a")
 }
 
-// turning does something once after a secret was read.
+// turning is a store that calls a function once, after a secret was read.
 type turning struct {
 	store.Secrets
 	then func()
@@ -247,7 +247,7 @@ type failing struct{ store.Secrets }
 
 func (failing) SetSecretKey(context.Context, string, string) error { return store.ErrUnavailable }
 
-// TestRotateByPeople has a file that people change, as the nodes of a cluster have.
+// TestRotateByPeople changes the key in a file that people maintain, like that of the nodes of a cluster.
 func TestRotateByPeople(t *testing.T) {
 	b := newBook(t, false)
 	first, second := secret.NewKey(), secret.NewKey()

@@ -70,7 +70,7 @@ func TestHookKeys(t *testing.T) {
 	if _, err := b.Set(t.Context(), "shop", "PASSWORD", []byte("a value of mine"), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	// The secrets of deleted workflows go, and nothing else.
+	// DropHooks deletes only the secrets of deleted workflows.
 	if err := b.DropHooks(t.Context(), "shop", func(id int64) (bool, error) { return id == 8, nil }); err != nil {
 		t.Fatal(err)
 	}

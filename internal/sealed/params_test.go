@@ -14,7 +14,7 @@ func TestParams(t *testing.T) {
 	const value = "canary-of-a-param"
 	var all sync.WaitGroup
 	texts := make([]string, 8)
-	for i := range texts { // they agree on one key
+	for i := range texts { // all callers agree on one key
 		all.Go(func() {
 			var err error
 			if texts[i], err = b.SealParam(t.Context(), "shop", "w", "p", []byte(value)); err != nil {

@@ -21,12 +21,11 @@ const sizeMax = secretfile.BytesMax
 
 var nameOK = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// Folder keeps one file per secret: NAMESPACE/NAME, or NAME for every namespace. Line ends at
-// the end of a file do not count. The files are read at each use, so that a changed secret
-// needs no restart.
+// Folder keeps one file per secret: NAMESPACE/NAME, or NAME for every namespace. Line ends at the end of a
+// file are not part of the secret. The files are read at each use, so that a changed secret needs no restart.
 type Folder struct{ Path string }
 
-// Secret gives a secret of a namespace. Its errors never hold the secret.
+// Secret returns the value of a secret of a namespace. Its errors never contain the value.
 func (f Folder) Secret(_ context.Context, namespace, name string) ([]byte, error) {
 	if !nameOK.MatchString(name) || !nameOK.MatchString(namespace) {
 		return nil, fmt.Errorf("%w: %q is not a secret name", ErrUnknown, name)

@@ -59,7 +59,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestSecretsThatOthersPlant: a secret in a folder that others can write into is none.
+// TestSecretsThatOthersPlant: a file in a folder that others can write into is not used as a secret.
 func TestSecretsThatOthersPlant(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "shop"), 0o700); err != nil {

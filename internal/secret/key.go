@@ -80,7 +80,8 @@ func newKey(raw []byte) (k Key, err error) {
 // ID names the key. It says nothing about the key itself.
 func (k Key) ID() string { return k.id }
 
-// Seal seals a value with a key of its own, and that with this key. The value opens only for the same name.
+// Seal seals a value with a new key, and seals that new key with this key. The value opens only for the same
+// name.
 func (k Key) Seal(name string, value []byte) (wrapped, data []byte, err error) {
 	var own [chacha20poly1305.KeySize]byte
 	_, _ = rand.Read(own[:])

@@ -19,7 +19,7 @@ const (
 	ClickHouse
 )
 
-// Dialects are all of them.
+// Dialects lists all dialects.
 var Dialects = []Dialect{Postgres, MySQL, SQLite, ClickHouse}
 
 // Statement is one statement of a text.
@@ -35,7 +35,7 @@ const WordsMax = 8
 // Part is a text that goes to the database as it is, or a parameter.
 type Part struct {
 	Text  string
-	Param string // the name; "" if Text counts
+	Param string // name of the parameter; "" if the part is Text
 }
 
 // Word returns a word of the beginning of the statement; "" if it has fewer.

@@ -1,4 +1,4 @@
-// Package stamp tells the version of the programs of Skein.
+// Package stamp returns the version of the programs of Skein.
 package stamp
 
 import "runtime/debug"
@@ -31,7 +31,7 @@ func Version() string {
 }
 
 // Build returns the version of the release, or the commit. It is the same for all programs of one build,
-// which can be in several modules. Changes that are not committed do not count.
+// which can be in several modules. Build ignores changes that are not committed.
 func Build() string {
 	if released != "" {
 		return released

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestCalm: a program that is calm has found the monitor, and what it starts has the slack that the program was born with.
+// TestCalm checks that a program that called Calm has found the monitor thread, and that the processes it
+// starts have the slack that the program was born with.
 func TestCalm(t *testing.T) {
 	probe := exec.Command(os.Args[0])
 	probe.Env = append(os.Environ(), childVar+"=1")
@@ -39,7 +40,8 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// child has threads be inside the kernel until one of them is seen to be the monitor: no other ever sleeps by nanosleep.
+// child keeps threads inside the kernel until one of them proves to be the monitor: no other thread ever
+// sleeps by nanosleep.
 func child() error {
 	before := born
 	if err := Calm(); err != nil {

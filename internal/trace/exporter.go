@@ -80,7 +80,7 @@ type stats struct {
 	runs                    [outcomes]atomic.Int64
 	sent, rejected, leftOut atomic.Int64 // spans
 	failed                  atomic.Int64 // calls
-	// The end of the oldest run that is not exported yet; 0 if there is none.
+	// waiting is the end of the oldest run that is not exported yet; 0 if there is none.
 	waiting atomic.Int64
 }
 

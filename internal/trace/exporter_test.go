@@ -38,23 +38,25 @@ type bench struct {
 	settings Settings
 	ids      byte
 	now      dag.Micros
-	waits    int // of the exporter
+	waits    int // number of waits of the exporter
 
 	mu     sync.Mutex      // protects the following fields
 	came   map[string]span // by span id
 	calls  int
 	twice  int // spans that came again
 	header http.Header
-	answer func(w http.ResponseWriter, spans []span) bool // reports whether the spans were taken; if it is nil, they are
+	// Reports whether the spans were accepted; if it is nil, they are.
+	answer func(w http.ResponseWriter, spans []span) bool
 }
 
-// Get returns the one graph.
+// Get returns the only graph.
 func (b *bench) Get(dag.WorkflowID, int32) (*dag.Graph, error) { return b.graph, nil }
 
-// Of returns the one graph.
+// Of returns the only graph.
 func (b *bench) Of(*dag.RunRow) (*dag.Graph, error) { return b.graph, nil }
 
-// onStores runs a test on the stores that need no server. The conformance suite holds PostgreSQL to them.
+// onStores runs a test on the stores that need no server. The conformance suite checks that PostgreSQL
+// behaves like them.
 func onStores(t *testing.T, f func(b *bench)) {
 	t.Run("memory", func(t *testing.T) { f(newBench(t, memory.New(memory.Options{}))) })
 	t.Run("sqlite", func(t *testing.T) {
@@ -90,7 +92,7 @@ func emptyBench(t *testing.T, st store.Store) *bench {
 	return b
 }
 
-// ServeHTTP is the collector.
+// ServeHTTP answers as the collector.
 func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var req exportRequest
 	binary := b.settings.Protocol == ProtocolProtobuf
@@ -136,7 +138,7 @@ func (b *bench) ok(err error) {
 	}
 }
 
-// take is a new owner of the shard.
+// take makes a new owner of the shard.
 func (b *bench) take() {
 	b.Helper()
 	h, err := b.st.Register(b.Context(), uuid.NewString(), "node")
@@ -146,7 +148,7 @@ func (b *bench) take() {
 	b.owner, b.fence = h.ID, got[0].Fence
 }
 
-// fresh is a new exporter of the owner. It looks for its position.
+// fresh makes a new exporter of the owner, which first reads its position.
 func (b *bench) fresh() {
 	b.Helper()
 	b.exporter()
@@ -311,8 +313,8 @@ func TestLinked(t *testing.T) {
 	})
 }
 
-// TestGenerations: each end of a recovered run has a span with the attempts of its own, and a link to the one
-// before, whether the exporter was told of the end or has found it.
+// TestGenerations: each end of a recovered run has a span with the attempts of its own, and a link to the
+// previous end, whether the writer reported the end or the exporter found it in the rows.
 func TestGenerations(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		onStores(t, func(b *bench) {
@@ -402,8 +404,8 @@ func TestFreshDatabase(t *testing.T) {
 	}
 }
 
-// TestCollectorAway: a collector that does not answer delays nothing else. What does not fit into the queue is
-// found in the rows, and every run is exported once the collector answers.
+// TestCollectorAway: a collector that does not answer delays nothing else. Ends that do not fit into the
+// queue are found in the rows, and every run is exported once the collector answers.
 func TestCollectorAway(t *testing.T) {
 	b := newBench(t, memory.New(memory.Options{}))
 	tries := 0
@@ -444,7 +446,7 @@ func TestCollectorAway(t *testing.T) {
 }
 
 // TestRefused: spans that are too many for one request are sent in smaller ones. Those that the collector
-// cannot read are dropped and counted, and hold up nothing.
+// cannot read are dropped and counted, and delay nothing.
 func TestRefused(t *testing.T) {
 	b := newBench(t, memory.New(memory.Options{}))
 	b.answer = func(w http.ResponseWriter, spans []span) bool {
@@ -539,7 +541,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestBroken: a collector that answers one span with 500 for ever does not hold up the other spans, nor later
+// TestBroken: a collector that answers one span with 500 for ever does not delay the other spans, nor later
 // runs. Without the bound, the test does not end.
 func TestBroken(t *testing.T) {
 	b := newBench(t, memory.New(memory.Options{}))

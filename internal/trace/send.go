@@ -114,14 +114,15 @@ func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err e
 // delivery sends the spans of one call of deliver.
 type delivery struct {
 	x        *Exporter
-	tries    int           // calls with all spans that may be answered with errBroken
-	broken   bool          // the collector has answered with errBroken
-	answered bool          // the collector has answered in another way
-	halving  bool          // the spans are sent in halves, because the collector answered with errBroken
-	halves   time.Duration // the time of the calls since then that it answered so again, with their pauses
-	probed   bool          // single spans were sent, to find out whether the collector works
-	full     bool          // the collector takes no spans, however few, so one answer with errExhausted is enough
-	singles  int           // single spans that it answered with errExhausted, since it has taken some
+	tries    int  // calls with all spans that may be answered with errBroken
+	broken   bool // the collector has answered with errBroken
+	answered bool // the collector has answered in another way
+	halving  bool // the spans are sent in halves, because the collector answered with errBroken
+	// The time of the calls since then that the collector answered with errBroken again, with their pauses.
+	halves  time.Duration
+	probed  bool // single spans were sent, to find out whether the collector works
+	full    bool // the collector takes no spans, however few, so one answer with errExhausted is enough
+	singles int  // single spans that the collector answered with errExhausted since it last accepted spans
 }
 
 // send sends spans with a given number of tries. If the collector answers all tries with errBroken, send

@@ -24,7 +24,7 @@ import (
 	"skein.dev/skein/internal/transfer"
 )
 
-var server *pgtest.Server // of this test binary
+var server *pgtest.Server // the server of this test binary
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &server, pgtest.Options{NoSync: true})) }
 
@@ -52,16 +52,16 @@ const (
 	perTable = 12
 )
 
-// rowsOf is the number of rows that everything gives for a table.
+// rowsOf returns the number of rows that the source everything has for a table.
 func rowsOf(t *store.Table) int {
-	if t.Name == "sent_head" { // has one row, by its check
+	if t.Name == "sent_head" { // a check permits only one row
 		return 1
 	}
 	return perTable
 }
 
-// everything gives rows with a value in every column of every table, and rows that are empty
-// wherever they may be.
+// everything is a source with rows that have a value in every column of every table, and rows that are empty
+// where that is permitted.
 type everything struct{ shards int }
 
 func runID(i int) []byte {
@@ -69,7 +69,7 @@ func runID(i int) []byte {
 	return id[:]
 }
 
-// words are the values of columns with a check.
+// words returns a valid value of a column with a check.
 func words(table, column string, i int) string {
 	states := map[string][]string{
 		"workflow.state": {"active", "paused", "deleted"}, "trigger.state": {"active", "paused", "ended"},
@@ -122,7 +122,7 @@ func rowOf(t *store.Table, i int) []store.Value {
 		case c.Kind == store.KindID:
 			v.Bytes = runID(i)
 		default:
-			v.Bytes = bytes.Repeat([]byte{byte(k), 0, 0xff}, i-1) // of the first: empty, not NULL
+			v.Bytes = bytes.Repeat([]byte{byte(k), 0, 0xff}, i-1) // the value of the first row is empty, and not NULL
 		}
 		values = append(values, v)
 	}
@@ -133,7 +133,7 @@ func (everything) Import(context.Context, func(store.Rows) error) error { panic(
 func (everything) RunStates(context.Context) (map[string]int64, error)  { panic("a source") }
 func (everything) Counts(context.Context) (map[string]int64, error)     { panic("a source") }
 
-// dump is all that a store holds, as lines in order.
+// dump holds all rows of a store as lines, in order.
 type dump struct {
 	head  store.Head
 	lines map[string][]string
@@ -200,7 +200,7 @@ func copyAll(t *testing.T, from, to store.Portable, shards int) transfer.Report 
 	return r
 }
 
-// noMessages is everything but messages, which go only where shards are the same.
+// noMessages is everything without messages, because those are copied only if the shards stay the same.
 type noMessages struct{ everything }
 
 func (n noMessages) Export(ctx context.Context, to store.Rows) error {
@@ -216,7 +216,7 @@ func (s skipping) Row(t *store.Table, v []store.Value) error {
 	return s.Rows.Row(t, v)
 }
 
-// TestThereAndBack: what goes from SQLite to PostgreSQL and back is the same, byte by byte.
+// TestThereAndBack: rows that are copied from SQLite to PostgreSQL and back stay the same, byte by byte.
 func TestThereAndBack(t *testing.T) {
 	first := openSQLite(t, filepath.Join(t.TempDir(), "a.db"))
 	copyAll(t, everything{shards: 1}, first, 1)
@@ -237,7 +237,7 @@ func TestThereAndBack(t *testing.T) {
 		Check(context.Context) ([]string, error)
 	}{there, second} {
 		bad, err := c.Check(t.Context())
-		// The made-up values are no JSON and no claim.
+		// The values of the test are neither JSON nor claims.
 		bad = slices.DeleteFunc(bad, func(s string) bool {
 			return strings.Contains(s, "listen") || strings.Contains(s, "is in a line") || strings.Contains(s, "is in the line")
 		})
@@ -263,8 +263,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestShards: where there are other shards, workflows are spread evenly, what is of a workflow
-// follows it, and every shard goes on after the furthest.
+// TestShards: if the number of shards changes, workflows are spread evenly, the rows of a workflow get its
+// shard, and every shard continues after the greatest numbers of all shards.
 func TestShards(t *testing.T) {
 	there := openPostgres(t, "four_shards", 4)
 	if _, err := transfer.Copy(t.Context(), noMessages{everything{shards: 3}}, there, transfer.Options{Shards: 4}); err != nil {
@@ -294,7 +294,7 @@ func TestShards(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "messages between shards") {
 		t.Errorf("messages went to other shards: %v", err)
 	}
-	// Each for workflows 1 and 2, whose homes are others now; one of them makes no sense.
+	// Each message concerns the workflows 1 and 2, which get other shards. One of the messages cannot be read.
 	n := 0
 	forward := func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
 		if n++; n == 3 {
@@ -349,7 +349,7 @@ func (m marking) Row(t *store.Table, v []store.Value) error {
 	return m.Rows.Row(t, v)
 }
 
-// TestMarksOfShards: where there are other shards, the ends of each workflow are counted up to the same
+// TestMarksOfShards: if the number of shards changes, the ends of each workflow are counted up to the same
 // transaction as before. None is counted twice, and none is left out.
 func TestMarksOfShards(t *testing.T) {
 	var want []string
@@ -481,12 +481,15 @@ func TestDamaged(t *testing.T) {
 // TestColumns: a copy contains every column of every table, except the columns that an engine derives itself.
 func TestColumns(t *testing.T) {
 	own := map[string]bool{"meta": true, "shard": true, "roll": true, "run_key": true, "run_hash": true, "active": true, "unsuccessful": true, "run_tag": true, "wave": true, "unfinished": true, "submitted": true, "sqlite_sequence": true,
-		"member": true, "member_lost": true, "node_order": true, "shift": true, "trace_mark": true, "namespace_use": true, "namespace_stock": true, "era": true, // who works on a database does not move with it
+		// The processes that work on a database are not copied.
+		"member": true, "member_lost": true, "node_order": true, "shift": true, "trace_mark": true, "namespace_use": true, "namespace_stock": true, "era": true,
 		"run_kept": true, // a view of run
 		"run.n":    true, "token": true, "session": true, "password": true, "log": true,
-		"rights": true, "principal": true, "role": true, "binding": true, "identity": true, // whose tokens stay behind, too
-		"line.first": true, "line.count": true, "line.runs": true, // they travel one by one, see view stander
-		"run.hands_begun": true, "run.begun_seq": true, "run.begun_at": true, "run.events_begun": true} // they travel as rows of event
+		// Their tokens are not copied, either.
+		"rights": true, "principal": true, "role": true, "binding": true, "identity": true,
+		"line.first": true, "line.count": true, "line.runs": true, // copied one by one, see view stander
+		// Copied as rows of event.
+		"run.hands_begun": true, "run.begun_seq": true, "run.begun_at": true, "run.events_begun": true}
 	path := filepath.Join(t.TempDir(), "a.db")
 	openSQLite(t, path)
 	conn, err := driver.OpenConn(path, driver.OpenReadOnly)
