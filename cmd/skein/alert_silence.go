@@ -83,7 +83,7 @@ func silenceTable(c *cli, all []api.Silence) error {
 	})
 }
 
-// allSilences reads the silences of a namespace, or all.
+// allSilences reads the silences of a namespace, or of all namespaces.
 func allSilences(ctx context.Context, s *session, namespace string, over bool) ([]api.Silence, error) {
 	return everyPage(func(cursor string) (api.List[api.Silence], error) {
 		return skein.NewAlerts(s.Client).Silences(ctx, namespace, over, cursor, 1000)

@@ -2,6 +2,6 @@
 
 package main
 
-// plusMain runs a client of a broker in a program that was built with the tag plus. nil: in others, the
-// program skein-plus does.
+// plusMain runs a client of a broker in a program that was built with the tag plus. It is nil in other
+// programs, where the program skein-plus runs the client.
 var plusMain func(args []string) (code int)

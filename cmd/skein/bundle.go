@@ -157,10 +157,10 @@ const (
 	bundleCreated = "created"
 	bundleChanged = "changed"
 	bundleSame    = "same"
-	bundleKept    = "kept" // it differs, and an apply does not change it
+	bundleKept    = "kept" // the definition differs, and an apply does not change it
 )
 
-// compared compares a bundle with a server. replace says that an apply changes definitions that are there.
+// compared compares a bundle with a server. With replace, an apply changes definitions that exist.
 func compared(ctx context.Context, s *session, b *bundle, replace bool) ([]bundleChange, error) {
 	there, err := exportedFor(ctx, s, b)
 	if err != nil {
@@ -195,7 +195,7 @@ func sameItem(x, y *bundleItem) bool {
 	return err == nil && err2 == nil && bytes.Equal(a, b)
 }
 
-// exportedFor reads the definitions of a server that a bundle has, too.
+// exportedFor reads from a server the definitions that a bundle also has.
 func exportedFor(ctx context.Context, s *session, b *bundle) (*bundle, error) {
 	there, kinds := newBundle(), map[string]bool{}
 	for i := range b.items {
@@ -224,7 +224,7 @@ func exportedFor(ctx context.Context, s *session, b *bundle) (*bundle, error) {
 	return there, err
 }
 
-// configsFor reads the connections, channels, queues and classes of a server, of the namespaces of a bundle.
+// configsFor reads from a server the connections, channels, queues and classes of the namespaces of a bundle.
 func configsFor(ctx context.Context, s *session, there, b *bundle) error {
 	of := func(kind string) (spaces []string) {
 		seen := map[string]bool{}

@@ -45,7 +45,7 @@ const (
 // bundleItem is a definition in a bundle.
 type bundleItem struct {
 	Kind   string          `json:"kind"`
-	Name   string          `json:"name"`             // NAMESPACE/NAME; of a shared queue or class, NAME
+	Name   string          `json:"name"`             // NAMESPACE/NAME; only NAME for a shared queue or class
 	Config json.RawMessage `json:"config,omitempty"` // of all kinds except workflows
 	Source string          `json:"source,omitempty"` // the SHA-256 of the text of a workflow
 	Files  []bundleFile    `json:"files,omitempty"`
@@ -147,7 +147,7 @@ func (b *bundle) bytes() ([]byte, error) {
 	for _, name := range names {
 		add("blobs/"+name, b.blobs[name])
 	}
-	err = errors.Join(err, z.Close()) // it writes the end of the archive
+	err = errors.Join(err, z.Close()) // Close writes the end of the archive
 	return out.Bytes(), err
 }
 
@@ -205,7 +205,7 @@ func parseBundle(data []byte) (*bundle, error) {
 	return b, b.check()
 }
 
-// readEntry reads an entry of at most that number of bytes.
+// readEntry reads an entry, which may have at most most bytes.
 func readEntry(f *zip.File, most int64) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
@@ -219,17 +219,18 @@ func readEntry(f *zip.File, most int64) ([]byte, error) {
 	return data, err
 }
 
-// bundleName matches the parts of names. The server has a narrower rule for each kind. This one keeps a name
-// from being another path than its own in a call, and from controlling the terminal.
+// bundleName matches the parts of names. The server has a narrower rule for each kind. This pattern ensures
+// that a name cannot change the path of a call, and cannot control the terminal.
 var bundleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// check checks the items of a bundle that was read.
+// check checks the items of the bundle after it was read.
 func (b *bundle) check() error {
 	seen := map[[2]string]bool{}
 	for i := range b.items {
 		item := &b.items[i]
 		ns, name, named := strings.Cut(item.Name, "/")
-		shared := item.Kind == bundleQueue || item.Kind == bundleClass // all namespaces may share it
+		// Such a definition may be shared by all namespaces.
+		shared := item.Kind == bundleQueue || item.Kind == bundleClass
 		key := [2]string{item.Kind, item.Name}
 		switch {
 		case !slices.Contains(bundleKinds, item.Kind):

@@ -74,7 +74,7 @@ func showRoots(c *cli, a api.Authority) error {
 	})
 }
 
-// nodeRevokeCmd ends the certificate of a node.
+// nodeRevokeCmd makes the command that ends the certificate of a node.
 func nodeRevokeCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME", Short: "Revoke the certificate that a node shows to other nodes", Args: cobra.ExactArgs(1),

@@ -30,9 +30,9 @@ type cli struct {
 	errTTY         bool // stderr is a terminal, so progress may be redrawn
 	colour         bool // whether colours are shown on stdout
 	entered        bool // the command line was valid
-	patient        bool // repeat a request for a while if the server cannot answer it now
+	patient        bool // repeats a request for a while if the server cannot answer now
 
-	// Flags that every command has.
+	// The following are the flags that every command has.
 	configFile string
 	format     string
 	noInput    bool

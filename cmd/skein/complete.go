@@ -64,7 +64,7 @@ func (c *cli) completions(cmd *cobra.Command) {
 	})
 }
 
-// The states by which lists can be filtered, in the order in which they occur.
+// The following are the states by which lists can be filtered, in the order in which they occur.
 var (
 	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
 		"stopped", "skipped"}

@@ -26,7 +26,7 @@ type session struct {
 	*skein.Client
 	node      *app.Node // the node in this process; nil if the server is another process
 	observing bool      // the session only reads a data folder
-	held      bool      // a node in this process that starts no task
+	held      bool      // the node in this process starts no task
 	close     func()    // ends the session and waits until its node has ended
 	ended     chan error
 	broken    bool // set after close: the node in this process ended with an error, which was printed
@@ -39,7 +39,8 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
 	} else if ok {
 		opts = append(opts, skein.WithSession(is.Header()))
-	} else if !localtoken.Recorded(url) { // the client itself finds a recorded token, even after a restart of the node
+		// For a recorded address, the client itself finds the token, even after a restart of the node.
+	} else if !localtoken.Recorded(url) {
 		if token, err := localtoken.Of(c.cfg.Data, url); err == nil {
 			opts = append(opts, skein.WithToken(token))
 		}
@@ -70,7 +71,7 @@ func (c *cli) servers() []string {
 	out := make([]string, len(c.cfg.Server))
 	for i, at := range c.cfg.Server {
 		out[i] = at
-		if k, err := skein.New(at); err == nil { // another command reports an invalid address
+		if k, err := skein.New(at); err == nil { // newClient reports an invalid address
 			out[i] = k.URL()
 		}
 	}
@@ -82,7 +83,7 @@ func (c *cli) servers() []string {
 func (c *cli) private(server string, secret bool) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || local.Loopback(u.Hostname()) {
-		return nil // another command reports an invalid URL
+		return nil // newClient reports an invalid URL
 	}
 	return hint(usage("--server %s: your credential would be sent in plain text to another machine, and every machine on the way could read and use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
@@ -225,9 +226,9 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	if !cfg.ListenChosen {
 		cfg.Listen, cfg.ListenChosen = "127.0.0.1:0", true
 	}
-	cfg.Drain = 0 // a person who ends this process should not have to wait
+	cfg.Drain = 0 // a person who ends this process does not have to wait
 	cfg.Hold, cfg.ByHand = hold, true
-	// with the default name, which is the host's, this node would replace a server on this machine
+	// With the default name, which is the name of the host, this node would replace a server on this machine.
 	if cfg.Postgres != "" && cfg.Default("name") {
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
 	}
@@ -342,7 +343,7 @@ func notHere(err error) bool {
 	return errors.Is(err, skein.ErrUnreachable)
 }
 
-// isRunID reports whether s has the form of a whole run id.
+// isRunID reports whether s looks like a complete run id.
 func isRunID(s string) bool { return len(s) == 36 && strings.Count(s, "-") == 4 }
 
 // isNoData reports whether an error only means that a data folder is still empty.

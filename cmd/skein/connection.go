@@ -76,7 +76,7 @@ func (f *connectionFlags) add(set *pflag.FlagSet) {
 
 func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
 
-// pairsOf reads NAME=VALUE.
+// pairsOf reads texts of the form NAME=VALUE, and calls see for each.
 func pairsOf(flag string, all []string, see func(name, value string)) error {
 	for _, text := range all {
 		name, value, ok := strings.Cut(text, "=")
@@ -159,7 +159,7 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 // caBytesMax bounds the file with the certificate of an authority, and the file with the keys of a machine.
 const caBytesMax = 64 << 10
 
-// startOf reads at most caBytesMax bytes of a file.
+// startOf reads a file, at most caBytesMax bytes of it.
 func startOf(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/dbadmin"
 )
 
-// copyNamed bounds the rows that the table for people names; -o json names more.
+// copyNamed is the maximum number of rows that the table for people names. The output of -o json names more.
 const copyNamed = 10
 
 func (c *cli) dbCopyCmd() *cobra.Command {
@@ -97,7 +97,7 @@ func (c *cli) copyCard(r *dbadmin.CopyResult) error {
 	return c.card(rows)
 }
 
-// copyHint adds the remedy.
+// copyHint adds the remedy to an error of a copy.
 func copyHint(err error) error {
 	switch {
 	case errors.Is(err, dbadmin.ErrIncomplete):

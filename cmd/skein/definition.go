@@ -16,7 +16,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// sourceBytesMax is the largest file that is read.
+// sourceBytesMax is the size of the largest workflow file that is read, in bytes.
 const sourceBytesMax = 16 << 20
 
 // definition is a workflow file with the files that are sent with it. It is also checked here, so that errors
@@ -134,7 +134,7 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 	return all, nil
 }
 
-// collect reads the files that are sent with a version.
+// collect reads the files below folder that match globs. They are sent with a version.
 func collect(folder string, globs []string) ([]api.File, error) {
 	if len(globs) == 0 {
 		return nil, nil

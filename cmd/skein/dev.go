@@ -134,7 +134,7 @@ func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *config.Config, s
 	select {
 	case o := <-opened:
 		if o.err == nil {
-			_ = o.node.Run(ctx) // ends it
+			_ = o.node.Run(ctx) // a call with an ended ctx ends the node
 		}
 	case <-time.After(openMax):
 	}

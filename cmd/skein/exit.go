@@ -35,7 +35,7 @@ const (
 	exitInterrupted = 130
 )
 
-// Kinds of error that only the command line has.
+// The following kinds of error occur only in the command line.
 var (
 	errUsage       = errors.New("usage")
 	errTimedOut    = errors.New("timed out waiting")

@@ -69,7 +69,7 @@ func graphOf(ctx context.Context, s *session, ref string, version int32) (api.Gr
 	return s.RunGraph(ctx, id)
 }
 
-// graph returns the graph of a file that was not applied.
+// graph returns the graph of the file, which need not be applied.
 func (d *definition) graph() api.Graph {
 	g := api.Graph{Nodes: []api.GraphNode{}, Edges: []api.GraphEdge{}}
 	for i, t := range d.Tasks {

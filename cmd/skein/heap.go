@@ -9,9 +9,9 @@ import (
 )
 
 // A server without large runs has about 10 MiB of live memory. With Go's default the collector would then run
-// after every further 10 MiB. Under load that is several times a second, and took a tenth of the processor
-// time of a start. So a server under load lets its heap grow to heapFloor before a collection. A larger heap
-// is collected as usual, and the heap of an idle server earlier than usual.
+// after every further 10 MiB. Under load this happened several times a second, and took a tenth of the
+// processor time of a start. So a server under load lets its heap grow to heapFloor before a collection. A
+// larger heap is collected as usual, and the heap of an idle server earlier than usual.
 const (
 	heapFloor = 64 << 20
 	// percentUsual is Go's default for GOGC. percentMost bounds the value that paceHeap sets, and percentIdle is
@@ -24,9 +24,8 @@ const (
 	settleAfter = 10 * time.Second
 )
 
-// percentOf returns the value of GOGC for a heap of this number of live bytes, after a time in which this
-// number of bytes was allocated. Under load it lets the heap grow to heapFloor, or to twice its size if that
-// is more.
+// percentOf returns the value of GOGC for a heap of live bytes, after a time in which allocated bytes were
+// allocated. Under load it lets the heap grow to heapFloor, or to twice its size if that is more.
 func percentOf(live, allocated uint64, in time.Duration) int {
 	if float64(allocated) < busyRate*in.Seconds() {
 		return percentIdle

@@ -203,7 +203,7 @@ func localZone() string {
 	return "UTC"
 }
 
-// readImport reads a file; "-" is stdin. It stops at the largest length that an import accepts.
+// readImport reads a file; "-" is stdin. It stops at most bytes, the largest length that an import accepts.
 func readImport(path, what string, most int64) ([]byte, error) {
 	in := os.Stdin
 	if path != "-" {

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/importer/dolphin"
 )
 
-// importLong is the part of the help that all imports of YAML files have.
+// importLong is the part of the help that all commands for the import of YAML files share.
 const importLong = `The workflows go to stdout, and a report goes to stderr. For each document, task and differing setting it says
 whether it was converted, approximated (with the difference) or dropped (with the reason and a replacement). A
 dropped task stays in the graph and fails, so that no task runs as if its work had been done.

@@ -50,7 +50,7 @@ func (c *cli) folded(tasks []api.Task, all bool) []api.Task {
 	return out
 }
 
-// foldedName is the end of the name in the line that replaces several instances.
+// foldedName is the end of the name in a line that replaces several instances.
 const foldedName = ".*"
 
 func foldedLine(of string, total int, counts map[string]int) api.Task {

@@ -332,7 +332,7 @@ func parseAs(kind, value string) (any, bool) {
 	return nil, false
 }
 
-// The verbs, with the signature that commands need.
+// The following functions are the verbs with the signature that commands need.
 func skeinStop(ctx context.Context, s *session, id, why string) (api.Run, error) {
 	return s.StopRun(ctx, id, why)
 }

@@ -21,7 +21,7 @@ const (
 	// batchStarts and batchBytes bound the starts of one call.
 	batchStarts = 1000
 	batchBytes  = 4 << 20
-	// batchLineMax bounds a line.
+	// batchLineMax bounds a line of the file, in bytes.
 	batchLineMax = 1 << 20
 	// batchSaid is the number of starts between two lines about the progress.
 	batchSaid = 10_000
@@ -106,7 +106,7 @@ func (c *cli) startBatch(ctx context.Context, name string, f *runFlags) (err err
 	return err
 }
 
-// read collects the starts of the next call; more is false after the last line.
+// read collects the starts of the next call. It returns false after the last line.
 func (b *batchRun) read() (more bool, err error) {
 	b.starts, b.at, b.size = b.starts[:0], b.at[:0], 0
 	for len(b.starts) < batchStarts && b.size < batchBytes {

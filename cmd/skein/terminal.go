@@ -28,13 +28,13 @@ var (
 	allColours = regexp.MustCompile(`^\[[0-9;:]*m$`)            // the colours that logs may use
 )
 
-// Modes of it.
+// The following are the modes of shown.
 const (
 	plainText    = iota
 	afterEscape  // ESC
 	inSequence   // ESC [
 	inString     // ESC ] and others, until ST, BEL or the end of the line
-	stringEscape // ESC within one
+	stringEscape // ESC within a string
 	inCharset    // after ESC and an intermediate character
 )
 

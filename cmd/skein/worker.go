@@ -77,7 +77,7 @@ func (c *cli) work(ctx context.Context) error {
 		case <-hup:
 			select {
 			case reload <- c.load:
-			default: // a wake-up is already waiting
+			default: // another reload is already waiting
 			}
 		case <-sig:
 			switch n++; n {
