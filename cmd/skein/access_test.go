@@ -20,7 +20,7 @@ import (
 	"skein.dev/skein/internal/certificate/certtest"
 )
 
-// certificate writes a pair for localhost that signs itself.
+// certificate writes a self-signed certificate for localhost, and its key.
 func (w *world) certificate() (cert, key string) {
 	w.t.Helper()
 	cert, key = certtest.SelfSigned(w.t)
@@ -41,7 +41,7 @@ func trusting(t *testing.T, cert string) *http.Client {
 }
 
 // TestOpenNode starts a node that other machines can reach. That needs a certificate and a token, and the
-// node answers only callers that show one.
+// node answers only callers that show a token.
 func TestOpenNode(t *testing.T) {
 	w := newWorld(t)
 	const wide = "0.0.0.0:0"
@@ -99,7 +99,7 @@ func TestOpenNode(t *testing.T) {
 		}
 	}
 
-	// The command line: without the authority, without a token, with both.
+	// The command line is tried without the certificate of the authority, without a token, and with both.
 	w.refused(exitUnreachable, []string{"certificate", "--ca-cert FILE"}, "--server", p.url, "run", "list")
 	w.refused(exitUnreachable, []string{"speaks TLS", "https://"}, "--server", strings.Replace(p.url, "https://", "http://", 1), "run", "list")
 	w.refused(exitUsage, []string{"none.token", "skein token create"}, "--server", p.url, "--token-file", "none.token", "run", "list")
@@ -115,7 +115,7 @@ func TestOpenNode(t *testing.T) {
 		t.Errorf("with a token: %v", o)
 	}
 
-	// A revoked token is refused within seconds. The last one with every right stays.
+	// A revoked token is refused within seconds. The last token with every right cannot be revoked.
 	w.refused(exitConflict, []string{"no user could administer"}, "token", "revoke", "ann")
 	if o := w.skein("token", "create", "--name", "spare"); o.code != exitOK {
 		t.Fatal(o)
@@ -125,7 +125,7 @@ func TestOpenNode(t *testing.T) {
 	if list := w.skein("token", "list", "-o", "json"); o.code != exitOK || !strings.HasPrefix(o.out, "skein_api_") || strings.Count(list.out, `"name": "spare"`) != 2 {
 		t.Fatal(o, list)
 	}
-	// A file is replaced by the new secret, and nothing else is left in its folder.
+	// The new secret replaces the file, and nothing else is left in its folder.
 	file := w.secret("spare.token", "old\n")
 	o = w.skein("token", "rotate", "spare", "--out", file)
 	wrote, _ := os.ReadFile(file)
@@ -134,7 +134,7 @@ func TestOpenNode(t *testing.T) {
 	if o.code != exitOK || !strings.HasPrefix(string(wrote), "skein_api_") || strings.Contains(o.out, "skein_api_") || err != nil || info.Mode() != 0o600 || len(left) > 0 {
 		t.Fatal(o, string(wrote), info, err, left)
 	}
-	// A token that is not made leaves no file, so that the same command works once its fault is mended.
+	// If the token cannot be made, no file is left, so that the same command works after its fault was corrected.
 	none := filepath.Join(w.dir, "none.token")
 	if o = w.skein("token", "create", "--for", "nobody", "--out", none); o.code == exitOK || !strings.Contains(o.err, "nobody") {
 		t.Fatal(o)
@@ -214,7 +214,8 @@ func TestRefusedWorker(t *testing.T) {
 	ends(q)
 }
 
-// serial is the serial number of the certificate that a server shows, or nil if the client does not trust it.
+// serial returns the serial number of the certificate that a server shows, or nil if the client does not
+// trust it.
 func serial(t *testing.T, c *http.Client, url string) *big.Int {
 	t.Helper()
 	resp, err := c.Get(url + "/livez")

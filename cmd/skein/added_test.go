@@ -13,7 +13,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// readsMost is the most that rows read per run may grow while the history grows tenfold.
+// readsMost is the factor by which the rows read per run may grow while the history grows tenfold.
 const readsMost = 1.5
 
 // TestAddedMachines adds nodes and a worker on machines of their own to a cluster that has work. Each of them
@@ -94,7 +94,7 @@ func (f *flight) batch(flows, runs int, name string) (ids []string) {
 // counts are numbers of rows by table.
 type counts map[string]float64
 
-// since is the difference to earlier counts, for each of some runs.
+// since returns the difference to earlier counts, divided by a number of runs.
 func (c counts) since(before counts, runs float64) counts {
 	grown := counts{}
 	for table, n := range c {
@@ -113,7 +113,7 @@ func (c counts) sum() (all float64) {
 }
 
 // settled waits until the database reads few rows, and returns the counts. After the end of the runs, other
-// work still reads, such as their tally.
+// work still reads rows, such as the tally of the runs.
 func (f *flight) settled() (is counts) {
 	f.t.Helper()
 	const little, pause = 500, time.Second
@@ -128,8 +128,8 @@ func (f *flight) settled() (is counts) {
 	return is
 }
 
-// reads is the number of rows that the database has read so far, by table. The connections of the nodes are
-// ended, because a session of PostgreSQL hands in its counts at its end.
+// reads returns the number of rows that the database has read so far, by table. It ends the connections of
+// the nodes, because a session of PostgreSQL reports its counts at its end.
 func (f *flight) reads() counts {
 	f.t.Helper()
 	if _, err := f.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'skein'"); err != nil {

@@ -16,8 +16,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestNoticeOfDeadOwner has the owner of a workflow die while it sends a message of an alert. The next owner
-// sends it, under the same id, and records it once.
+// TestNoticeOfDeadOwner kills the owner of a workflow while it sends a message of an alert. The next owner
+// sends the message under the same id, and records it once.
 func TestNoticeOfDeadOwner(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -31,7 +31,7 @@ func TestNoticeOfDeadOwner(t *testing.T) {
 		ids, types = append(ids, r.Header.Get("webhook-id")), append(types, msg.Type)
 		first := len(ids) == 1
 		mu.Unlock()
-		if first { // its sender is killed before it has an answer
+		if first { // the sender of this message is killed before it has an answer
 			close(begun)
 			<-over
 		}

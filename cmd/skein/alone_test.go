@@ -20,7 +20,7 @@ type loner struct {
 	p       *process
 }
 
-// newLoner starts a server that can be away for longer than any restart takes: its workers keep their attempts.
+// newLoner starts a server whose workers keep their attempts for longer than any restart takes.
 func newLoner(t *testing.T) *loner {
 	w := newWorld(t)
 	w.env = append(w.env, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=60s", "SKEIN_LEASE=45s")
@@ -30,7 +30,7 @@ func newLoner(t *testing.T) *loner {
 	return l
 }
 
-// again starts the server at the address of before.
+// again starts the server at the same address.
 func (l *loner) again() {
 	l.t.Helper()
 	l.p = l.server("--listen", l.address)
@@ -67,7 +67,7 @@ func (l *loner) gopher(name string) *process {
 	return p
 }
 
-// gated applies a workflow with one task of the kind gated, and starts it.
+// gated applies a workflow with one task of the kind gated, and starts a run of it.
 func (l *loner) gated() (run string) {
 	l.t.Helper()
 	l.p.apply("gated", fmt.Sprintf("  t: {kind: gated, outputs: {token: int}, retry: {max: 3, delay: 1ms}, with: {Begun: %q, Gate: %q, Done: %q}}\n",
@@ -83,12 +83,12 @@ func (l *loner) begins() {
 	l.eventually("the line of the attempt", func() bool { return strings.HasSuffix(l.read("begun"), "\n") })
 }
 
-// lines are the attempts that a file names.
+// lines returns the attempts that a file names.
 func (l *loner) lines(file string) []string {
 	return strings.Fields(strings.ReplaceAll(l.read(file), " ", "/"))
 }
 
-// listed waits until a worker is listed, or is not.
+// listed waits until a worker is listed. If want is false, it waits until the worker is not listed.
 func (l *loner) listed(name string, want bool) {
 	l.t.Helper()
 	l.eventually(fmt.Sprintf("worker %s listed: %v", name, want), func() bool {
@@ -104,8 +104,9 @@ func (l *loner) listed(name string, want bool) {
 	})
 }
 
-// TestGopherOfOneNode: a program with a task function works for a server on SQLite. Server, worker and both are
-// killed in turn. As long as the worker lives, its attempt goes on; each effect happens once.
+// TestGopherOfOneNode: a program with a task function works for a server on SQLite. First the server, then
+// the worker, and then both are killed. As long as the worker lives, its attempt continues, and each effect
+// happens once.
 func TestGopherOfOneNode(t *testing.T) {
 	t.Parallel()
 	l := newLoner(t)
@@ -121,7 +122,7 @@ func TestGopherOfOneNode(t *testing.T) {
 		t.Errorf("the list of nodes: %v", o)
 	}
 
-	l.p.kill() // the attempt goes on, and the next server gets its result
+	l.p.kill() // the attempt continues, and the next server gets its result
 	l.again()
 	l.listed("gopher", true)
 	l.gate("gate")
@@ -134,7 +135,7 @@ func TestGopherOfOneNode(t *testing.T) {
 	}
 	l.eventually("the log is there", func() bool { return strings.Contains(l.p.logOf(run, "t", 1), "attempt 1 waits\n") })
 
-	l.p.stop() // from here on, workers count as dead after a short silence
+	l.p.stop() // the next server declares workers dead after a short silence
 	l.env = append(l.env, "SKEIN_LAG=4s", "SKEIN_LEASE=3s")
 	l.again()
 
@@ -151,7 +152,7 @@ func TestGopherOfOneNode(t *testing.T) {
 		t.Errorf("begun %q, done %q", begun, done)
 	}
 
-	l.forget("begun", "gate", "done") // both are killed
+	l.forget("begun", "gate", "done") // server and worker are killed
 	run = l.gated()
 	l.begins()
 	l.p.kill()
@@ -177,8 +178,8 @@ func (l *loner) forget(names ...string) {
 	}
 }
 
-// TestStopOfOneNode: a server that ends in order leaves the attempts of its workers to the next one, and a stop
-// that comes before the worker is attached again reaches it.
+// TestStopOfOneNode: a server that ends in order leaves the attempts of its workers to the next one, and a
+// stop that is requested before the worker attaches again reaches the worker.
 func TestStopOfOneNode(t *testing.T) {
 	t.Parallel()
 	l := newLoner(t)
@@ -205,8 +206,8 @@ func TestStopOfOneNode(t *testing.T) {
 	l.verify()
 }
 
-// TestWorkerOfOneNode: a worker process of the program runs tasks for a server on SQLite that runs none. The
-// server is killed in the middle of one; files go both ways.
+// TestWorkerOfOneNode: a worker process of the program runs the tasks for a server on SQLite, which runs none
+// itself. The server is killed while a task runs. The task gets files, and returns files.
 func TestWorkerOfOneNode(t *testing.T) {
 	t.Parallel()
 	l := newLoner(t)

@@ -12,9 +12,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestAuditOfKilledNodes: a node is killed between changes and their checkpoint, several times, while
-// callers make changes. Afterwards each change that was answered has its row, once, and the log is as its
-// checkpoints say.
+// TestAuditOfKilledNodes: while callers make changes, a node is killed several times between changes and
+// their checkpoint. Afterwards each acknowledged change has exactly one row, and the log agrees with its
+// checkpoints.
 func TestAuditOfKilledNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

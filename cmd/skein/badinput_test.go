@@ -21,12 +21,12 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// refusalBytesMax is how much memory refusing a file may take. The test binary with the race detector is a
-// large program by itself.
+// refusalBytesMax is the memory that the refusal of a file may take. The test binary with the race detector
+// is a large program by itself.
 const refusalBytesMax = 512 << 20
 
-// TestBadFiles: whatever a workflow file is, it is refused with its place and the right exit code, in bounded
-// memory.
+// TestBadFiles: every invalid workflow file is refused with the place of the error and the right exit code,
+// and this takes a bounded amount of memory.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// blocks is a mapping in a mapping in a mapping.
+// blocks returns n nested mappings.
 func blocks(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -128,8 +128,8 @@ func faulty(n int) string {
 	return b.String()
 }
 
-// TestBadPlaces: a file that cannot be read is not found (3), whatever is in its place; one of 100 MB is refused
-// before it is read.
+// TestBadPlaces: the exit code for a file that cannot be read is 3 (not found), whatever exists in its place.
+// A file of 100 MB is refused before it is read.
 func TestBadPlaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -150,7 +150,7 @@ func TestBadPlaces(t *testing.T) {
 			t.Errorf("%s took %d MiB", path, o.residentMax>>20)
 		}
 	}
-	// A link inside the folder that leads out of it is not followed: neither as a script nor as a file.
+	// A link inside the folder that leads out of the folder is not followed, neither for a script nor for a file.
 	w.write("secret", "#!/bin/sh\n")
 	if err := os.Mkdir(filepath.Join(w.dir, "in"), 0o755); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestPortInUse(t *testing.T) {
 	cmd := w.command("server")
 	cmd.Env = append(cmd.Env, "SKEIN_LISTEN="+address)
 	w.expect(w.call(cmd), exitConflict, []string{address, "in use"}, cmd.Args)
-	// The folder was given back each time.
+	// The data folder was released each time.
 	w.server().stop()
 }
 
@@ -252,7 +252,7 @@ func TestSecondServer(t *testing.T) {
 	}
 }
 
-// remedy runs the command that a refused command suggests in a shell: it must find the server.
+// remedy runs in a shell the command that a refused command suggests, and checks that it finds the server.
 func (w *world) remedy(args ...string) {
 	w.t.Helper()
 	o := w.refused(exitConflict, []string{"use it: skein status --data "}, args...)
@@ -265,7 +265,8 @@ func (w *world) remedy(args ...string) {
 	}
 }
 
-// TestFrozenHolder: a holder that does not answer is named, not waited for without end.
+// TestFrozenHolder: if the process that holds the data folder does not answer, the error names it, and the
+// wait for it is bounded.
 func TestFrozenHolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -279,7 +280,8 @@ func TestFrozenHolder(t *testing.T) {
 	p.stop()
 }
 
-// TestBadDataFolder: each says which folder, why, and what to do; nothing in it is changed.
+// TestBadDataFolder: each error says which folder is bad, why, and what to do. Nothing in the folder is
+// changed.
 func TestBadDataFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -303,7 +305,7 @@ func TestBadDataFolder(t *testing.T) {
 	}
 }
 
-// TestReadOnlyFolder: a data folder on a read-only file system; looking at it is possible.
+// TestReadOnlyFolder: a data folder on a read-only file system can be read, but not used by a server.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -325,7 +327,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	w.verify()
 }
 
-// TestForeignUser: a data folder that this user may not write, or not even read.
+// TestForeignUser uses a data folder that this user may not write, or not even read.
 func TestForeignUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -334,7 +336,8 @@ func TestForeignUser(t *testing.T) {
 	w := newWorld(t)
 	valid := w.workflow("valid", "  a: {run: 'true'}\n")
 	w.refused(exitOK, nil, "run", valid)
-	// The other user must reach the program: a copy outside of the folders that only root may enter.
+	// The other user must be able to run the program, so the test copies it out of the folders that only root may
+	// enter.
 	if err := os.Chmod(filepath.Dir(w.dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +394,7 @@ func copyFile(t testing.TB, from, to string, mode os.FileMode) {
 	}
 }
 
-// sql changes a database behind the program's back.
+// sql changes a database without the program.
 func sql(t testing.TB, path, script string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -404,7 +407,7 @@ func sql(t testing.TB, path, script string) {
 	}
 }
 
-// rootPage tells where a table begins.
+// rootPage returns the number of the first page of a table.
 func rootPage(t testing.TB, path, table string) (page int) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
@@ -421,7 +424,8 @@ func rootPage(t testing.TB, path, table string) (page int) {
 	return page
 }
 
-// TestBadDatabase: a foreign, too new or damaged database is named and not changed.
+// TestBadDatabase: the error names a database that is foreign, too new or damaged, and the database is not
+// changed.
 func TestBadDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -445,7 +449,7 @@ func TestBadDatabase(t *testing.T) {
 	}
 	for name, f := range map[string]struct {
 		content string
-		code    int // 0 if the server may also continue
+		code    int // the exit code; 0 if the server may also continue
 		says    string
 	}{
 		"text":          {"This is a text, and long enough not to be taken for anything else.", exitError, "unknown database format: the file is not a database; name another one with --db"},
@@ -502,7 +506,8 @@ func TestBadDatabase(t *testing.T) {
 	w.verify()
 }
 
-// TestLockedDatabase: a start names the database that another program has locked, and says what to do.
+// TestLockedDatabase: the error of a start names the database that another program has locked, and says what
+// to do.
 func TestLockedDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -520,7 +525,8 @@ func TestLockedDatabase(t *testing.T) {
 	w.refused(exitOK, nil, "status")
 }
 
-// TestPathsThatAreNoFolders: commands that only read name a data folder that is a file, and say what to do.
+// TestPathsThatAreNoFolders: if the data folder is a file, the errors of commands that only read name it and
+// say what to do.
 func TestPathsThatAreNoFolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -530,8 +536,8 @@ func TestPathsThatAreNoFolders(t *testing.T) {
 	}
 }
 
-// TestEmptyDatabase: a start that was killed before it made its first table leaves an empty file; it is made a
-// database.
+// TestEmptyDatabase: a start that was killed before it made its first table leaves an empty file. The next
+// start makes a database of it.
 func TestEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -548,8 +554,8 @@ func TestEmptyDatabase(t *testing.T) {
 	w.verify()
 }
 
-// TestCopiedFolder: a copy of a data folder is a folder of its own, and its server leaves alone the
-// attempts of the original. A copy without the log of the database is older, and valid.
+// TestCopiedFolder: a copy of a data folder is a folder of its own, and its server leaves alone the attempts
+// of the original. A copy without the write-ahead log of the database has an older state, and is valid.
 func TestCopiedFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -572,7 +578,7 @@ func TestCopiedFolder(t *testing.T) {
 			t.Error("the copy's server has the first one's address")
 		}
 		if with {
-			w.appears("at-2") // it runs there once more, and here still
+			w.appears("at-2") // the task runs once more at the copy, and still runs at the original
 		}
 		if left := processesWith(mark); len(left) == 0 {
 			t.Error("the copy's server has ended the tasks of the first one")

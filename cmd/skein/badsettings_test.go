@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestBadSettings: every setting that cannot be is refused by name, with the right code, before anything is done.
+// TestBadSettings: every invalid setting is refused with its name and the right exit code, before anything is
+// done.
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,7 +101,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// commas is a list of n names.
+// commas returns a list of n names.
 func commas(n int) string {
 	names := make([]string, n)
 	for i := range names {

@@ -96,7 +96,7 @@ func (f *flight) ofOneNode(n int) (names []string) {
 	return names[:n]
 }
 
-// loadIsShown: the command line and the metrics say how busy nodes are, and why a shard has moved.
+// loadIsShown: the command line and the metrics show how busy nodes are, and why a shard has moved.
 func (f *flight) loadIsShown() {
 	f.t.Helper()
 	one := f.members[0]

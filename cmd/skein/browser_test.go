@@ -14,10 +14,10 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestBrowserInACluster: a page that a browser has from one node changes runs on every shard, whichever node
-// owns the shard. The change is in the name of the browser's token. If a stranger sends the headers that
-// nodes use among themselves, the node ignores them. The owner of a shard accepts each start that comes
-// through another node, so the node stores no start for the owner.
+// TestBrowserInACluster: a page that a browser loaded from one node can change runs on every shard, whichever
+// node owns the shard. The change is recorded for the user of the browser's token. If a stranger sends the
+// headers that nodes use among themselves, the node ignores them. The owner of a shard accepts each start
+// that comes through another node, so the node stores no start for the owner.
 func TestBrowserInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)

@@ -14,13 +14,13 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// bulk are runs of two workflows, by turns, that two nodes own: n1 the first, n2 the second.
+// bulk has runs of two workflows, alternately. The node n1 owns the first workflow, and n2 the second.
 type bulk struct {
 	*flight
 	ids []string
 }
 
-// verb does a verb to runs, asked of one node; all must be done.
+// verb calls one node to apply a verb to runs, and checks that the verb was applied to all of them.
 func (b *bulk) verb(m *member, verb string, choice api.BulkRequest, opts ...skein.CallOption) api.BulkResult {
 	b.t.Helper()
 	res, err := m.client.VerbRuns(b.t.Context(), verb, api.BulkVerb{BulkRequest: choice, VerbRequest: api.VerbRequest{Reason: "a look"}}, opts...)
@@ -30,7 +30,7 @@ func (b *bulk) verb(m *member, verb string, choice api.BulkRequest, opts ...skei
 	return res
 }
 
-// each waits until a condition holds for every run, as a node tells it.
+// each waits until a condition holds for every run, as a node returns the run.
 func (b *bulk) each(m *member, what string, is func(i int, r *api.Run) bool) {
 	b.t.Helper()
 	for i, id := range b.ids {
@@ -41,8 +41,8 @@ func (b *bulk) each(m *member, what string, is func(i int, r *api.Run) bool) {
 	}
 }
 
-// bulkByHand does verbs to several runs in one call, by a filter and by id, where the runs belong to both nodes, and while
-// one of these is dead.
+// bulkByHand applies verbs to several runs in one call, by a filter and by id. The runs belong to both nodes.
+// It does the same while one of the nodes is dead.
 func (f *flight) bulkByHand() {
 	f.t.Helper()
 	one, two, dir := f.members[0], f.members[1], f.t.TempDir()
@@ -51,7 +51,7 @@ func (f *flight) bulkByHand() {
 		one.apply(name, "  a: {run: 'until [ -e "+dir+"/open ]; do sleep 0.05; done'}\n")
 	}
 	f.at(map[string]string{"held1": "n1", "held2": "n2"})
-	for i := range 6 { // each is asked of the node that does not own it
+	for i := range 6 { // each run is started at the node that does not own it
 		run, _, err := f.members[1-i%2].client.Start(f.t.Context(), api.RunRequest{Workflow: fmt.Sprint("held", i%2+1)})
 		if err != nil {
 			f.t.Fatal(err)
@@ -65,7 +65,7 @@ func (f *flight) bulkByHand() {
 	if res, err := two.client.VerbRuns(f.t.Context(), "stop", api.BulkVerb{BulkRequest: api.BulkRequest{All: true, Expect: &five}}); err == nil {
 		f.t.Errorf("another number than was expected: %+v", res)
 	}
-	b.verb(one, "pause", api.BulkRequest{Workflow: "held2", Confirm: true}) // all of them the other node's
+	b.verb(one, "pause", api.BulkRequest{Workflow: "held2", Confirm: true}) // all of these runs belong to the other node
 	b.each(two, "is to pause, or to run", func(i int, r *api.Run) bool { return (r.Intent == "pause") == (i%2 == 1) })
 	b.verb(two, "resume", api.BulkRequest{All: true, Confirm: true})
 	b.each(one, "is to run", func(_ int, r *api.Run) bool { return r.Intent == "run" })
@@ -95,7 +95,7 @@ func (f *flight) bulkBesideTheDead() {
 	f.t.Helper()
 	one, two := f.members[0], f.members[1]
 	b := &bulk{flight: f}
-	one.apply("held1", "  a: {node: n1, run: 'sleep 600'}\n") // again
+	one.apply("held1", "  a: {node: n1, run: 'sleep 600'}\n") // replaces the version of the earlier test
 	one.apply("held2", "  a: {node: n1, run: 'sleep 600'}\n")
 	for i := range 4 {
 		run, _, err := one.client.Start(f.t.Context(), api.RunRequest{Workflow: fmt.Sprint("held", i%2+1)})

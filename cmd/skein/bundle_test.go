@@ -15,7 +15,8 @@ import (
 )
 
 // TestBundle: a bundle of one database makes the same definitions in another one, and equal definitions make
-// equal bytes. What exists there stays, unless --replace says otherwise. A damaged bundle changes nothing.
+// equal bytes. Definitions that exist there stay unchanged, unless --replace is given. A damaged bundle
+// changes nothing.
 func TestBundle(t *testing.T) {
 	t.Parallel()
 	one, two := newWorld(t), newWorld(t)
@@ -41,7 +42,7 @@ func TestBundle(t *testing.T) {
 	if again := export(one, "again", "--namespace", "default"); !bytes.Equal(whole, again) {
 		t.Error("two exports differ")
 	}
-	ok(two, "queue", "set", "other", "--limit", "1") // makes the database
+	ok(two, "queue", "set", "other", "--limit", "1") // this call also makes the database
 	ok(two, "queue", "delete", "other")
 	path := two.write("the.bundle", string(whole))
 	if out := ok(two, "bundle", "diff", path); strings.Count(out, "created") != 5 {
@@ -123,7 +124,7 @@ func TestBundleKilled(t *testing.T) {
 	ok(one, "workflow", "apply", one.write("all.yaml", text.String()))
 	path := filepath.Join(t.TempDir(), "the.bundle")
 	ok(one, "bundle", "export", path)
-	ok(two, "queue", "set", "other", "--limit", "1") // makes the database
+	ok(two, "queue", "set", "other", "--limit", "1") // this call also makes the database
 	ok(two, "queue", "delete", "other")
 	for done, most := 0, 2; most <= flows; most += 2 {
 		cmd := two.command("bundle", "apply", path)

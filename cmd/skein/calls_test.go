@@ -30,7 +30,7 @@ func (f *flight) callers(levels int, command string) {
 	}
 }
 
-// states lists the newest run of each level.
+// states lists the state of the newest run of each level.
 func (f *flight) states(by *member, levels int) string {
 	var all []string
 	for i := range levels {
@@ -47,8 +47,8 @@ func (f *flight) states(by *member, levels int) string {
 	return strings.Join(all, " ")
 }
 
-// TestCallsElsewhere has each level of sub-workflows on the other node than the level before:
-// starts, orders and ends travel as messages.
+// TestCallsElsewhere runs sub-workflows on two nodes. Each level runs on the other node than the level
+// before, so starts, orders and ends are sent as messages.
 func TestCallsElsewhere(t *testing.T) {
 	t.Parallel()
 	const levels = 4
@@ -69,7 +69,7 @@ func TestCallsElsewhere(t *testing.T) {
 	}
 	one.home.until("all have succeeded", func() bool { return f.states(one, levels) == strings.TrimSpace(strings.Repeat("succeeded ", levels)) })
 
-	// A stop of the outermost reaches the innermost.
+	// A stop of the outermost run reaches the innermost run.
 	if err := os.Remove(gate); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestCallsElsewhere(t *testing.T) {
 	two.home.run("run", "stop", "level0@latest")
 	one.home.until("all are stopped", func() bool { return f.states(one, levels) == strings.TrimSpace(strings.Repeat("stopped ", levels)) })
 
-	// The owner of every second level dies while the innermost runs.
+	// The owner of every second level dies while the innermost run is active.
 	one.detach("level0")
 	one.home.until("the innermost runs once more", func() bool { return f.states(one, levels) == "suspended suspended suspended running" })
 	two.kill()

@@ -22,33 +22,34 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// chaosShort is how long faults are injected in an ordinary test; SKEIN_CHAOS sets another span,
-// SKEIN_CHAOS_SEED the seed (make chaos), SKEIN_CHAOS_ONLY a word that the names of all faults have.
+// chaosShort is the time for which an ordinary test injects faults. SKEIN_CHAOS sets another time, and
+// SKEIN_CHAOS_SEED sets the seed (make chaos). SKEIN_CHAOS_ONLY sets a word that the names of all injected
+// faults must have.
 const chaosShort = 20 * time.Second
 
 // chaosDisk is the size of the disk of a node or worker in bytes, and its growth for each minute. Logs of
 // attempts take up to 3 MiB of it.
 const chaosDisk, chaosDiskMinute = 8 << 20, 6 << 20
 
-// chaos is a working cluster to which bad things happen, in an order that a seed decides.
+// chaos is a working cluster into which the test injects faults, in an order that a seed determines.
 type chaos struct {
 	*flight
 	rng   *rand.Rand
 	dir   string
-	taps  map[*member]*tap // between a node and the database
-	walls map[*member]*tap // between a node and the other nodes and the workers
+	taps  map[*member]*tap // proxies between a node and the database
+	walls map[*member]*tap // proxies between a node, the other nodes and the workers
 	hands []*hand          // workers that are no nodes
 	long  bool             // not the short form of an ordinary test
 	only  string           // a word that the names of all faults have
-	faced []*skein.Client  // those that are asked for runs
+	faced []*skein.Client  // clients of the nodes that get requests for runs
 	mu    sync.Mutex       // protects faced and following fields
-	acked map[string]int   // runs that were acknowledged, and the graph of each
+	acked map[string]int   // acknowledged runs, with the graph of each
 	needs []map[string][]string
 
 	faults    map[string]int
-	unable    []string // what this machine cannot inject, and why
+	unable    []string // faults that this machine cannot inject, and why
 	takeovers []time.Duration
-	// lossy is set if the database may have lost acknowledged runs. gone are those that it has lost.
+	// lossy is set if the database may have lost acknowledged runs. gone contains the lost runs.
 	lossy bool
 	gone  []string
 }
@@ -96,7 +97,8 @@ func TestChaos(t *testing.T) {
 	began := time.Now()
 	for time.Since(began) < span {
 		c.fault()
-		time.Sleep(time.Duration(c.rng.IntN(1500)) * time.Millisecond) // the pause before the next one is part of the fault
+		// The pause before the next fault is part of the fault.
+		time.Sleep(time.Duration(c.rng.IntN(1500)) * time.Millisecond)
 	}
 	took := time.Since(began)
 	rest()
@@ -120,7 +122,7 @@ func (c *chaos) join() {
 				return address
 			}
 		}
-		return "127.0.0.1:1" // it does not listen now
+		return "127.0.0.1:1" // the node does not listen now
 	})
 	db, env := c.db, c.env
 	c.db, c.env = p.url(), append(slices.Clip(c.env), fmt.Sprint("SKEIN_ADVERTISE=https://localhost:", wall.l.Addr().(*net.TCPAddr).Port))
@@ -131,7 +133,7 @@ func (c *chaos) join() {
 	c.face()
 }
 
-// face lists the nodes that are asked for runs.
+// face lists the nodes that get requests for runs.
 func (c *chaos) face() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,10 +173,10 @@ func (c *chaos) prepare(graphs int) {
 	}
 }
 
-// chaosActive is how many runs are kept going.
+// chaosActive is the number of runs that are kept active at the same time.
 const chaosActive = 8
 
-// work starts runs until ctx ends, and keeps those that were acknowledged.
+// work starts runs until ctx ends, and records those that were acknowledged.
 func (c *chaos) work(ctx context.Context, rng *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c.mu.Lock()
@@ -196,7 +198,7 @@ func (c *chaos) work(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// bereave kills a node and waits until the others have all that it had.
+// bereave kills a node and waits until the other nodes own all its shards.
 func (c *chaos) bereave(m *member) {
 	c.t.Helper()
 	had := c.owners()[m.name]
@@ -212,7 +214,7 @@ func (c *chaos) bereave(m *member) {
 	m.start()
 }
 
-// orphans counts processes of tasks that run although no node does.
+// orphans counts processes of tasks that run although no node runs.
 func (c *chaos) orphans() (n int) {
 	for _, h := range c.homes() {
 		n += len(c.tasksOf(h))
@@ -239,7 +241,7 @@ func (c *chaos) tasksOf(h *home) (pids []string) {
 	return pids
 }
 
-// homes are those of the nodes and of the workers.
+// homes returns the homes of the nodes and of the workers.
 func (c *chaos) homes() (all []*home) {
 	for _, m := range c.members {
 		all = append(all, m.home)

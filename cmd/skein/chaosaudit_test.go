@@ -14,10 +14,10 @@ import (
 	skein "skein.dev/skein/sdk"
 )
 
-// chaosRate is the least work, in attempts per second of faults; with less the test has shown nothing.
+// chaosRate is the least work, in attempts per second of faults; with less work, the test has shown nothing.
 const chaosRate = 1.0
 
-// tried is what an attempt wrote down; an end of 0 was not written.
+// tried is the record of an attempt. An end of 0 means that the attempt wrote no end.
 type tried struct {
 	token      int
 	begin, end int64 // ns
@@ -83,7 +83,8 @@ func (c *chaos) audit(took time.Duration) {
 	}
 	c.table(took, attempts, overlaps, longest, orphans)
 	frozen := slices.ContainsFunc(slices.Collect(maps.Keys(c.faults)), func(name string) bool { return strings.Contains(name, "frozen") })
-	if overlaps > 0 && !frozen && !c.lossy { // a frozen worker ends attempts that others have taken over only after it continues
+	// A frozen worker continues later, and only then ends attempts that other workers have taken over.
+	if overlaps > 0 && !frozen && !c.lossy {
 		c.t.Errorf("%d times two attempts of a task were there at once, for %v at most, and nobody was frozen", overlaps, longest)
 	}
 	if rate := float64(attempts) / took.Seconds(); rate < chaosRate || len(c.acked) == 0 {
@@ -91,7 +92,7 @@ func (c *chaos) audit(took time.Duration) {
 	}
 }
 
-// read gives what the tasks of a graph's runs wrote down.
+// read returns the records that the tasks of a graph's runs wrote.
 func (c *chaos) read(graph int) map[string]map[string][]tried {
 	c.t.Helper()
 	text, err := os.ReadFile(c.witness(graph))

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// frozenLong is longer than silence that counts as death, and than every lease.
+// frozenLong is longer than the silence after which a node is declared dead, and longer than every lease.
 const frozenLong = 6 * time.Second
 
 // fullFor is how long a disk stays full: longer than a task runs.
 const fullFor = 3 * time.Second
 
-// fault injects one, or in the long form two at once, and waits until it is over.
+// fault injects one fault, or in the long form two at once, and waits until they are over.
 func (c *chaos) fault() {
 	c.t.Helper()
 	m := c.members[c.rng.IntN(len(c.members))]
@@ -57,7 +57,8 @@ func pick[F any](c *chaos, all map[string]F) string {
 	return names[c.rng.IntN(len(names))]
 }
 
-// ofNodes are the faults of a node, its keeper, its way to the database, and the database.
+// ofNodes returns the faults of a node, of its keeper, of its connection to the database, and of the
+// database.
 func (c *chaos) ofNodes(m *member) map[string]func() {
 	p := c.taps[m]
 	hurt := func(mode int32, span time.Duration) func() {
@@ -97,7 +98,7 @@ func (c *chaos) ofNodes(m *member) map[string]func() {
 	}
 }
 
-// ofPeers are the faults of the ways between nodes, and from workers to them.
+// ofPeers returns the faults of the connections between nodes, and between workers and nodes.
 func (c *chaos) ofPeers(m *member) map[string]func() {
 	hurt := func(mode int32, of ...*tap) func() {
 		return func() {
@@ -118,7 +119,7 @@ func (c *chaos) ofPeers(m *member) map[string]func() {
 	}
 }
 
-// ofWorkers are the faults of a worker that is no node, and of its keeper.
+// ofWorkers returns the faults of a worker process and of its keeper.
 func (c *chaos) ofWorkers(w *hand) map[string]func() {
 	worker := func() int { return w.cmd.Process.Pid }
 	keeper := func() int { return keeperOf(w.home.data()) }
@@ -134,7 +135,8 @@ func (c *chaos) ofWorkers(w *hand) map[string]func() {
 	}
 }
 
-// ofDisks are the faults of what nodes and workers write their logs, journals and folders of attempts to.
+// ofDisks returns the faults of the disks to which nodes and workers write their logs, journals and folders
+// of attempts.
 func (c *chaos) ofDisks(m *member, w *hand) map[string]func() {
 	full := func(h *home, meanwhile func()) {
 		ballast := fill(c.t, h.data())
@@ -155,8 +157,8 @@ func (c *chaos) ofDisks(m *member, w *hand) map[string]func() {
 	}
 }
 
-// lost makes the tap lose the next transaction or its answer. A loss that has met no transaction in time is
-// withdrawn, so that it does not hit a process that starts under a later fault.
+// lost makes the tap lose the next transaction or its answer. If there is no transaction in time, the loss is
+// withdrawn, so that it does not affect a process that starts during a later fault.
 func (c *chaos) lost(armed *atomic.Bool) func() {
 	return func() {
 		armed.Store(true)
@@ -167,7 +169,7 @@ func (c *chaos) lost(armed *atomic.Bool) func() {
 	}
 }
 
-// meanwhile are faults of a node that last as long as another one.
+// meanwhile returns the faults of a node that can last as long as another fault.
 func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
 	p := c.taps[m]
 	pid := m.server.Process.Pid
@@ -201,7 +203,7 @@ func (c *chaos) frozen(span time.Duration, of ...func() int) func() {
 	return func() {
 		var pids []int
 		for _, pid := range of {
-			if p := pid(); p != 0 { // a keeper that keeps nothing may have gone
+			if p := pid(); p != 0 { // a keeper without attempts may have ended
 				pids = append(pids, p)
 				c.signal(p, syscall.SIGSTOP)
 			}

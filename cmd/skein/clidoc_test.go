@@ -16,7 +16,7 @@ import (
 
 var updateDocs = flag.Bool("update-docs", false, "write docs/cli.md")
 
-// TestCommandPage holds docs/cli.md to the help of the commands.
+// TestCommandPage checks that docs/cli.md agrees with the help of the commands.
 func TestCommandPage(t *testing.T) {
 	const file = "../../docs/cli.md"
 	c := &cli{out: io.Discard, err: io.Discard}
@@ -61,7 +61,7 @@ func writeCommands(b *bytes.Buffer, of *cobra.Command) {
 	}
 }
 
-// sentence is what a command does, in full if there is more than one line of it.
+// sentence returns the description of a command, in full if it has more than one line.
 func sentence(cmd *cobra.Command) string {
 	if cmd.Long != "" {
 		return strings.TrimSpace(cmd.Long)

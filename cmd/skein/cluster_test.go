@@ -35,16 +35,16 @@ type flight struct {
 	t       *testing.T
 	pg      *pgtest.Server
 	db      string
-	env     []string // of the nodes, besides the usual
+	env     []string // the additional environment of the nodes
 	disk    int      // size in bytes of the disk of each data folder; 0 stands for the disk of the machine
 	members []*member
 	// doors is how nodes, workers and commands reach each other. nil stands for plain text on loopback.
 	doors *secured
-	plain bool // that is meant
+	plain bool // the plain text is intended
 	// lan is the network that connects the machines of nodes and workers. If it is nil, all run
 	// on this machine.
 	lan  *nettest.Network
-	base *nettest.Machine // that of the database, or of its registry
+	base *nettest.Machine // the machine of the database, or of the registry of databases
 	// direct is the address of the database for this process, if the machines use another one.
 	direct string
 }
@@ -65,7 +65,8 @@ func newFlight(t *testing.T, nodes int, env ...string) *flight {
 	return f
 }
 
-// newPlainFlight is a cluster whose nodes listen on loopback. A caller shows the token that the node made at its start.
+// newPlainFlight makes a cluster whose nodes listen on loopback. A caller presents the token that the node
+// made at its start.
 func newPlainFlight(t *testing.T, nodes int, env ...string) *flight {
 	t.Helper()
 	f := newFlight(t, 0, env...)
@@ -81,7 +82,7 @@ func (f *flight) addAll(nodes int) {
 	}
 }
 
-// newHome makes one with a disk of the wanted size.
+// newHome makes a home with a disk of the requested size.
 func (f *flight) newHome() *home {
 	f.t.Helper()
 	h := newHome(f.t)
@@ -96,12 +97,12 @@ func (f *flight) newHome() *home {
 		if err := mountSmall(f.t, h.data(), f.disk); err != nil {
 			f.t.Fatal(err)
 		}
-		f.t.Cleanup(func() { endKeeper(f.t, h.data()) }) // before its disk goes
+		f.t.Cleanup(func() { endKeeper(f.t, h.data()) }) // before its disk is removed
 	}
 	return h
 }
 
-// add starts one more node. Silence counts as death after 4 s here.
+// add starts one more node. In this cluster, a node is declared dead after a silence of 4 s.
 func (f *flight) add() *member {
 	f.t.Helper()
 	m := &member{home: f.newHome(), name: fmt.Sprintf("n%d", len(f.members)+1)}
@@ -123,7 +124,7 @@ func (m *member) kill() {
 	_ = m.server.Wait()
 }
 
-// stop has it leave in order.
+// stop ends the process in order.
 func (m *member) stop() {
 	m.home.t.Helper()
 	if err := m.server.Process.Signal(syscall.SIGTERM); err != nil {
@@ -134,7 +135,7 @@ func (m *member) stop() {
 	}
 }
 
-// listed waits until the cluster lists as many nodes as run.
+// listed waits until the cluster lists n nodes and workers.
 func (f *flight) listed(n int) {
 	f.t.Helper()
 	f.until(fmt.Sprintf("%d nodes are listed", n), func() bool {
@@ -161,7 +162,7 @@ func (f *flight) owners() map[string]int {
 	return owners
 }
 
-// near is the address of the database for this process. No fault of a network reaches it.
+// near returns the address of the database for this process. No fault of a network reaches it.
 func (f *flight) near() string { return cmp.Or(f.direct, f.db) }
 
 func (f *flight) query(sql string) (string, error) {
@@ -170,7 +171,8 @@ func (f *flight) query(sql string) (string, error) {
 }
 
 // TestThreeNodes runs graphs on three nodes while nodes are killed, frozen, stopped and added: every run ends
-// right, in order, no task runs twice under one token, and the shards are spread evenly again.
+// with the right state, its tasks run in order, no task runs twice under one token, and the shards are spread
+// evenly again.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	const graphs, layers, width = 6, 8, 15
@@ -200,7 +202,7 @@ func TestThreeNodes(t *testing.T) {
 	faults := []func(m *member){
 		func(m *member) { m.kill(); m.start() },
 		func(m *member) { m.stop(); m.start() },
-		func(m *member) { // frozen for longer than the others wait
+		func(m *member) { // the node is frozen for longer than the other nodes wait
 			silent := f.owners()[m.name] > 0
 			if err := m.server.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
@@ -263,8 +265,9 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway takes the database away from a working cluster of nodes and a worker, by kill -9 and by a
-// stop, for longer than the lag. No node is declared dead by mistake, and no attempt and no accepted run is lost.
+// TestDatabaseAway ends the database of a working cluster of nodes and a worker for longer than the lag, once
+// by kill -9 and once by an orderly stop. No node is declared dead by mistake, and no attempt and no accepted
+// run is lost.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)

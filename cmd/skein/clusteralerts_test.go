@@ -40,10 +40,10 @@ func TestLostNodeIsToldOnce(t *testing.T) {
 	})
 	dead, alive := f.members[judge], f.members[(judge+1)%3]
 	all := func() (found []api.Alert) {
-		time.Sleep(100 * time.Millisecond) // the nodes need the processor
+		time.Sleep(100 * time.Millisecond) // leaves the processor to the nodes
 		page, err := skein.NewAlerts(alive.client).List(t.Context(), skein.AlertFilter{Namespace: "system", All: true}, "", 100)
 		if err != nil {
-			return nil // the owner of the shard is not there
+			return nil // the shard has no owner now
 		}
 		return page.Items
 	}

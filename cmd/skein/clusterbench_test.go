@@ -21,9 +21,10 @@ import (
 	skein "skein.dev/skein/sdk"
 )
 
-// What is measured here asserts nothing about time: it prints. docs/performance.md says how it is called.
+// The measurements in this file print times and check none. docs/performance.md says how to call them.
 
-// measured is a cluster over a PostgreSQL that syncs, with the usual heartbeat; want reads what the environment asks for, or the test is skipped.
+// measured makes a cluster over a PostgreSQL that syncs, with the usual heartbeat. It reads the environment
+// variable into want, or skips the test if the variable is not set.
 func measured(t *testing.T, variable, format string, nodes int, want ...any) *flight {
 	t.Helper()
 	if _, err := fmt.Sscanf(os.Getenv(variable), format, want...); err != nil {
@@ -41,11 +42,11 @@ func measured(t *testing.T, variable, format string, nodes int, want ...any) *fl
 	return f
 }
 
-// callsOnly is a transport over which a worker makes no lines: it reports by calls.
+// callsOnly is a transport over which a worker can open no line, so the worker reports by calls.
 type callsOnly struct{ http.RoundTripper }
 
-// gophers are workers in this process with handlers of one kind; the function ends them. SKEIN_LINES=off makes
-// them report by calls only.
+// gophers starts workers in this process with handlers of one kind. The returned function ends them.
+// SKEIN_LINES=off makes them report by calls only.
 func (f *flight) gophers(n, slots int, kind string, handle func()) (stop func()) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -67,8 +68,8 @@ func (f *flight) gophers(n, slots int, kind string, handle func()) (stop func())
 	return func() { cancel(); all.Wait() }
 }
 
-// TestRemoteHop prints how long the hops of a chain take through a worker that is no node, next to those within a process over
-// the same database. SKEIN_HOPS=300.
+// TestRemoteHop prints the time between successive tasks of a chain, for tasks on a worker process and for
+// tasks within the process of the node over the same database. SKEIN_HOPS=300 sets the length of the chain.
 func TestRemoteHop(t *testing.T) {
 	var n int
 	f := measured(t, "SKEIN_HOPS", "%d", 1, &n)
@@ -117,7 +118,7 @@ func (f *flight) through(wf *skein.Workflow, runs int) {
 	}
 }
 
-// begin starts runs, some at once.
+// begin starts runs, several at the same time.
 func (f *flight) begin(wf *skein.Workflow, runs int) []string {
 	f.t.Helper()
 	ids, errs, slots := make([]string, runs), make([]error, runs), make(chan struct{}, 64)
@@ -139,15 +140,15 @@ func (f *flight) begin(wf *skein.Workflow, runs int) []string {
 	return ids
 }
 
-// TestIdleWorkers prints what a node and its database do while workers are attached and nothing happens. SKEIN_IDLE=50x20 is 50
-// workers of 20 slots.
+// TestIdleWorkers prints the work of a node and its database while workers are attached and nothing happens.
+// SKEIN_IDLE=50x20 is 50 workers of 20 slots.
 func TestIdleWorkers(t *testing.T) {
 	var workers, slots int
 	f := measured(t, "SKEIN_IDLE", "%dx%d", 1, &workers, &slots)
 	const span = 30 * time.Second
 	pid := fmt.Sprint(f.members[0].server.Process.Pid)
 	idle := func() (node, db float64) {
-		time.Sleep(span / 6) // what came before dies away
+		time.Sleep(span / 6) // leaves time for earlier work to end
 		node, db = f.cpu(pid), f.databaseCPU()
 		time.Sleep(span)
 		return (f.cpu(pid) - node) / span.Seconds() * 100, (f.databaseCPU() - db) / span.Seconds() * 100
@@ -161,7 +162,7 @@ func TestIdleWorkers(t *testing.T) {
 
 var activeRuns = regexp.MustCompile(`(?m)^skein_runs_active (\d+)`)
 
-// active is how many unfinished runs a member has in memory.
+// active returns the number of unfinished runs that a member has in memory.
 func (m *member) active() int {
 	res, err := m.get("/metrics")
 	if err != nil {
@@ -176,8 +177,8 @@ func (m *member) active() int {
 	return 0
 }
 
-// TestTakeoverRate prints how long it takes until the runs of a node that was killed are another's. SKEIN_TAKEOVER=10000x10 is 10,000
-// runs of ten tasks, of which one has ended.
+// TestTakeoverRate prints the time until another node owns all runs of a node that was killed.
+// SKEIN_TAKEOVER=10000x10 is 10,000 runs of ten tasks, of which one has ended.
 func TestTakeoverRate(t *testing.T) {
 	var runs, tasks int
 	f := measured(t, "SKEIN_TAKEOVER", "%dx%d", 2, &runs, &tasks)
@@ -203,7 +204,8 @@ func TestTakeoverRate(t *testing.T) {
 		f.begin(wf, runs/workflows)
 	}
 	f.members[0].home.until("the first tasks have ended", func() bool {
-		out, err := f.query("select count(*) from skein.event where substr(hands, 1, 1) = '\\x02'") // ends are packed there
+		// The ends of tasks are packed in such events.
+		out, err := f.query("select count(*) from skein.event where substr(hands, 1, 1) = '\\x02'")
 		return err == nil && out == fmt.Sprint(runs/workflows*workflows)
 	})
 	stop()

@@ -13,9 +13,9 @@ import (
 	"skein.dev/skein/internal/kind/jobtest"
 )
 
-// TestClusterJobs: when node and keeper die in the middle, each task with spark or hadoop has one
-// application, with which the next attempt goes on. A run that is stopped leaves none, and neither does an
-// attempt that is killed. The servers and programs are doubles; make clusters has real ones.
+// TestClusterJobs: if node and keeper die while a task with spark or hadoop runs, the task still has only one
+// application, which the next attempt continues. A stopped run leaves no application, and neither does a
+// killed attempt. The servers and programs are doubles; make clusters runs the real ones.
 func TestClusterJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,7 +75,7 @@ func TestClusterJobs(t *testing.T) {
 	for _, name := range []string{"spark", "hadoop"} {
 		for _, pid := range processesWith("skein\x00kind\x00" + name) {
 			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && bytes.Contains(env, []byte(w.data)) {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // the attempts can end nothing
+				_ = syscall.Kill(pid, syscall.SIGKILL) // so the attempts cannot end their applications
 			}
 		}
 	}

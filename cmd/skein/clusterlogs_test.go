@@ -27,7 +27,7 @@ func TestLogsOfADeadNode(t *testing.T) {
 	f := newFlight(t, 2)
 	one, two := f.members[0], f.members[1]
 	f.own(map[string]int{"n1": 16, "n2": 16})
-	// Each line is the time at which it was printed, which is also written down beside.
+	// Each line is the time at which it was printed, which the task also writes into a separate file.
 	witness := filepath.Join(t.TempDir(), "witness")
 	f.flow("clock", "while true; do date +%s.%N | tee -a "+witness+"; sleep 0.05; done")
 	one.home.run("node", "move", "clock", "n2")
@@ -56,7 +56,7 @@ func TestLogsOfADeadNode(t *testing.T) {
 		follow <- append(first, rest...)
 	}()
 	<-began
-	time.Sleep(3 * time.Second) // so that something is sent
+	time.Sleep(3 * time.Second) // leaves time for a part of the log to be sent
 	died := time.Now()
 	two.kill()
 	one.home.until("n2 is gone", func() bool { return f.owners()["n2"] == 0 })
@@ -94,11 +94,11 @@ func TestLogsOfADeadNode(t *testing.T) {
 
 // logs reads the first attempt's log as it is now.
 func (h *home) logs(id string) []byte {
-	out, _ := h.cmd("logs", id+"/a", "--attempt", "1").Output() // before its start there is none
+	out, _ := h.cmd("logs", id+"/a", "--attempt", "1").Output() // there is no log before the attempt starts
 	return out
 }
 
-// lastLine is when the last whole line was printed.
+// lastLine returns the time at which the last whole line was printed.
 func lastLine(t *testing.T, log []byte) time.Time {
 	t.Helper()
 	whole := strings.TrimSpace(string(log[:bytes.LastIndexByte(log, '\n')]))
@@ -127,7 +127,7 @@ func TestLogsOfAWorker(t *testing.T) {
 		if i < 4 {
 			args = append(args, "--follow")
 		}
-		said, _ := m.home.cmd(args...).CombinedOutput() // it fails
+		said, _ := m.home.cmd(args...).CombinedOutput() // the command fails
 		if got := bytes.Count(said, []byte("a │ ")); i < 4 && got != 2001 || !bytes.Contains(said, []byte("│ why\n")) {
 			t.Errorf("%v: %d lines of a; at its end\n%s", args, got, said[max(0, len(said)-300):])
 		}
@@ -163,7 +163,7 @@ func TestWholeLogsOfAWorker(t *testing.T) {
 	f.until("the database has the last of it", func() bool {
 		return bytes.HasSuffix(f.members[0].home.run("logs", id+"/a", "--tail-bytes", "8"), []byte("1700000\n"))
 	})
-	for _, m := range f.members { // one that comes late
+	for _, m := range f.members { // a reader that comes late
 		followed = append(followed, m.follow(id))
 		if got := m.home.run("logs", id+"/a"); !bytes.Equal(got, whole) {
 			t.Errorf("while it runs: %d bytes of %d", len(got), len(whole))
@@ -194,7 +194,7 @@ func TestWholeLogsOfAWorker(t *testing.T) {
 	for _, m := range f.members {
 		checkKept(t, m.home.run("logs", id+"/a"), whole)
 	}
-	w.start() // under another handler: it has its files still
+	w.start() // it starts under another handler, and still has its files
 	for _, m := range f.members {
 		f.until(m.name+" sees it again", func() bool { return bytes.Equal(m.home.run("logs", id+"/a"), whole) })
 	}
@@ -236,7 +236,7 @@ func (m *member) follow(id string) <-chan []byte {
 	return got
 }
 
-// readsWhole reads a log by way of every node: all of it, and parts.
+// readsWhole reads a log through every node, in whole and in parts.
 func (f *flight) readsWhole(id string, whole []byte) {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -265,7 +265,7 @@ func (f *flight) readsWhole(id string, whole []byte) {
 	}
 }
 
-// signal sends one to a worker's process.
+// signal sends a signal to a worker's process.
 func (f *flight) signal(w *hand, s syscall.Signal) {
 	f.t.Helper()
 	if err := w.cmd.Process.Signal(s); err != nil {
@@ -325,7 +325,7 @@ func TestLongLogs(t *testing.T) {
 			} else {
 				checkKept(t, got, whole)
 			}
-			two.start() // under another handler: it has its files still
+			two.start() // it starts under another handler, and still has its files
 			one.home.until("n1 sees n2 again", func() bool { return bytes.Equal(one.home.run("logs", id+"/a"), whole) })
 			two.stop()
 			one.stop()

@@ -77,7 +77,7 @@ func TestContainerEnds(t *testing.T) {
 	w.containersEnd(w.containers("--lease", "3s"))
 }
 
-// TestDockerEnds: the same with Docker's engine, which keeps containers outside of the attempts.
+// TestDockerEnds checks the same with Docker's engine, which keeps containers outside of the attempts.
 func TestDockerEnds(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()

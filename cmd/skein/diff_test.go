@@ -15,7 +15,8 @@ var hunkHead = regexp.MustCompile(`^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$`)
 
 const noNewline = `\ No newline at end of file`
 
-// applied is text after a patch, made as patch does it: every number in the head of a hunk counts, nothing is searched for.
+// applied returns the text to which a patch was applied, as the program patch does it. The places of hunks
+// are taken from their headers, and are not searched for.
 func applied(t rapid.TB, text string, patch []string) string {
 	t.Helper()
 	if len(patch) == 0 {
@@ -35,7 +36,7 @@ func applied(t rapid.TB, text string, patch []string) string {
 		}
 		var n [4]int
 		for i := range n {
-			n[i], _ = strconv.Atoi(m[i+1]) // digits
+			n[i], _ = strconv.Atoi(m[i+1]) // the error is ignored, because the pattern matches only digits
 		}
 		if n[1] > 0 {
 			n[0]--
@@ -71,7 +72,7 @@ func applied(t rapid.TB, text string, patch []string) string {
 	return strings.Join(append(out, old[at:]...), "")
 }
 
-// TestDiff: what a comparison prints makes one text of the other, whatever they are.
+// TestDiff: for any two texts, the printed patch turns the first text into the second.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	sides := func(a, b string) (labelled, labelled) {

@@ -28,12 +28,12 @@ type home struct {
 	t   *testing.T
 	dir string
 	bin string
-	env []string // besides the usual
-	// doors is how the server is reached. nil stands for plain text on loopback.
+	env []string // the additional environment
+	// doors has the certificates by which the server is reached. nil stands for plain text on loopback.
 	doors *secured
-	// on is the machine on which all of its processes run. nil stands for this machine.
+	// on is the machine on which all processes of this home run. nil stands for this machine.
 	on *nettest.Machine
-	// said is what the server that was started last wrote into its log.
+	// said is the log of the server that was started last.
 	said *transcript
 }
 
@@ -45,7 +45,7 @@ func newHome(t *testing.T) *home {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// testscript's Main acts as the command that the binary is called by.
+	// testscript.Main acts as the command under whose name the binary is called.
 	h.bin = filepath.Join(h.dir, "skein")
 	if err := os.Symlink(self, h.bin); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func (h *home) cmd(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(h.t.Context(), h.bin, args...)
 	cmd.Dir = h.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off",
-		"SKEIN_ISOLATION=none"} // tasks note what they do in a folder of the test, on all machines
+		"SKEIN_ISOLATION=none"} // on all machines, tasks write records into a folder of the test
 	cmd.Env = append(cmd.Env, h.doors.env()...)
 	if h.on != nil {
 		cmd.Env = append(cmd.Env, "SKEIN_LISTEN="+h.on.Addr+":8443", "SKEIN_ADVERTISE=https://"+h.on.Addr+":8443")
@@ -69,7 +69,7 @@ func (h *home) cmd(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the program to its end and gives its stdout.
+// run runs the program to its end and returns its stdout.
 func (h *home) run(args ...string) []byte {
 	h.t.Helper()
 	var out, errs bytes.Buffer
@@ -95,13 +95,13 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 		if h.t.Failed() {
 			h.t.Logf("server %s:\n%s", h.dir, said)
 		}
-		_ = cmd.Process.Kill() // most have ended by then
+		_ = cmd.Process.Kill() // most servers have ended by then
 	})
 	var held *datadir.LockedError
 	for began := time.Now(); held == nil || held.PID != cmd.Process.Pid || held.Address == ""; time.Sleep(2 * time.Millisecond) {
 		ended := hasEnded(cmd.Process.Pid)
 		if ended || time.Since(began) > awaitMax {
-			_ = cmd.Process.Signal(syscall.SIGQUIT) // prints the stacks of its goroutines
+			_ = cmd.Process.Signal(syscall.SIGQUIT) // SIGQUIT makes the server print the stacks of its goroutines
 			_ = cmd.Wait()
 			h.t.Fatalf("a server does not answer, ended by itself: %v, holder %+v; it said:\n%s", ended, held, said)
 		}
@@ -124,7 +124,7 @@ func (h *home) client(url string) *skein.Client {
 	return k
 }
 
-// token is what people show to the node that holds the data folder.
+// token returns the token that people present to the node that holds the data folder.
 func (h *home) token() string {
 	if h.doors != nil {
 		return h.doors.tokens[store.TokenAPI]
@@ -138,7 +138,8 @@ func hasEnded(pid int) bool {
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
-// until waits for a condition. Its limit is no assertion: it only ends a test that would never end.
+// until waits for a condition. Its time limit checks nothing. It only ends a test that would never end
+// otherwise.
 func (h *home) until(what string, is func() bool) {
 	h.t.Helper()
 	for began := time.Now(); !is(); time.Sleep(2 * time.Millisecond) {
@@ -148,7 +149,7 @@ func (h *home) until(what string, is func() bool) {
 	}
 }
 
-// layered is a graph of layers whose tasks need two or three of the layer before.
+// layered returns a graph of layers, in which each task needs two or three tasks of the previous layer.
 func layered(layers, width int) map[string][]string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	needs := map[string][]string{}
@@ -178,7 +179,7 @@ func unique(list []string) []string {
 	return out
 }
 
-// source writes a workflow file of a graph in which every task runs the same command.
+// source returns a workflow file for a graph in which every task runs the same command.
 func source(name, command string, needs map[string][]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\ntasks:\n", name)
@@ -188,9 +189,9 @@ func source(name, command string, needs map[string][]string) string {
 	return b.String()
 }
 
-// TestKilledTwentyTimes kills the server in the middle of a run of 2,000 tasks, twenty times, ten times with its
-// keeper. The run ends
-// right, in order, complete, no task runs twice under one token, and every invariant holds.
+// TestKilledTwentyTimes kills the server in the middle of a run of 2,000 tasks, twenty times, ten times with
+// its keeper. The run ends with the right state, its tasks run in order and completely, no task runs twice
+// under one token, and every invariant holds.
 func TestKilledTwentyTimes(t *testing.T) {
 	const kills, layers, width = 20, 20, 100
 	h := newHome(t)
@@ -287,7 +288,7 @@ func checkRun(t *testing.T, run *api.Run, needs map[string][]string) {
 	}
 }
 
-// checkWitness reads what the tasks themselves wrote down.
+// checkWitness checks the records that the tasks themselves wrote.
 func checkWitness(t *testing.T, path string, needs map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -319,7 +320,8 @@ func checkWitness(t *testing.T, path string, needs map[string][]string) {
 	}
 }
 
-// TestRealGraphs runs the graphs of workflows that people really ran, in the right order, to the end.
+// TestRealGraphs runs graphs of workflows from real use to the end, and checks that their tasks ran in the
+// right order.
 func TestRealGraphs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "wfformat", "*.json"))
 	if err != nil || len(files) < 9 {
@@ -343,7 +345,7 @@ func TestRealGraphs(t *testing.T) {
 	}
 }
 
-// readGraph reads a graph; its ids become legal names of tasks.
+// readGraph reads a graph, and turns its ids into valid names of tasks.
 func readGraph(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -362,7 +364,7 @@ func readGraph(t *testing.T, file string) map[string][]string {
 	illegal := regexp.MustCompile(`[^A-Za-z0-9_-]`)
 	legal := func(id string) string {
 		id = illegal.ReplaceAllString(id, "_")
-		return id[max(0, len(id)-100):] // the number that tells them apart is at the end
+		return id[max(0, len(id)-100):] // the number that distinguishes ids is at the end
 	}
 	needs := map[string][]string{}
 	for _, task := range graph.Tasks {
@@ -378,7 +380,8 @@ func readGraph(t *testing.T, file string) map[string][]string {
 	return needs
 }
 
-// TestFollowedToTheEnd: a client that waits survives the death and the return of its server.
+// TestFollowedToTheEnd: a client that waits for a run still gets its end if the server dies and returns
+// meanwhile.
 func TestFollowedToTheEnd(t *testing.T) {
 	h := newHome(t)
 	gate, begun := filepath.Join(h.dir, "gate"), filepath.Join(h.dir, "begun")

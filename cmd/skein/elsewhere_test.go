@@ -13,7 +13,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// chain applies workflows link0 … of which each starts when the one before has succeeded.
+// chain applies workflows link0, link1 and so on. Each starts when a run of the previous one has succeeded.
 func (f *flight) chain(links int, command string) {
 	f.t.Helper()
 	dir := f.t.TempDir()
@@ -31,7 +31,7 @@ func (f *flight) chain(links int, command string) {
 	}
 }
 
-// succeeded counts the runs that have.
+// succeeded counts the runs that have succeeded.
 func (m *member) succeeded() int {
 	page, err := m.client.Runs(m.home.t.Context(), skein.RunsQuery{State: "succeeded"})
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *member) succeeded() int {
 	return len(page.Items)
 }
 
-// at has workflows run on the nodes of these names.
+// at makes workflows run on the named nodes.
 func (f *flight) at(where map[string]string) {
 	f.t.Helper()
 	for flow, node := range where {
@@ -51,7 +51,7 @@ func (f *flight) at(where map[string]string) {
 	}
 }
 
-// messages counts those that wait.
+// messages counts the messages that wait for their receivers.
 func (f *flight) messages() string {
 	out, err := f.query("select count(*) from skein.message")
 	if err != nil {
@@ -67,8 +67,8 @@ func (f *flight) verified() {
 	}
 }
 
-// TestEndsAreHeardElsewhere has the end of a run start another whose shard another node owns, and so on; then verbs are done to
-// runs of both nodes at once.
+// TestEndsAreHeardElsewhere checks that the end of a run starts another run whose shard another node owns,
+// and so on. Then verbs are applied to runs of both nodes in one call.
 func TestEndsAreHeardElsewhere(t *testing.T) {
 	t.Parallel()
 	const links = 6
@@ -125,7 +125,7 @@ func TestMessageToTheDead(t *testing.T) {
 	two.stop()
 }
 
-// sweeps lists the runs of recovery by their origin.
+// sweeps lists the runs of system/recovery with a given origin.
 func (m *member) sweeps(origin string) (runs []api.Run) {
 	page, err := m.client.Runs(m.home.t.Context(), skein.RunsQuery{Workflow: "system/recovery"})
 	if err != nil {
@@ -139,8 +139,8 @@ func (m *member) sweeps(origin string) (runs []api.Run) {
 	return runs
 }
 
-// TestRecoveryOfACluster: the workflow that sweeps is there by itself, its runs are runs like any other, and when
-// a node was declared dead one is made at once.
+// TestRecoveryOfACluster: the workflow system/recovery exists without an apply, and its runs are ordinary
+// runs. When a node is declared dead, such a run starts at once.
 func TestRecoveryOfACluster(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2, "SKEIN_RECOVERY=on")
@@ -150,7 +150,7 @@ func TestRecoveryOfACluster(t *testing.T) {
 		_, err := one.client.Workflow(t.Context(), "system/recovery")
 		return err == nil
 	})
-	one.home.run("run", "--", "system/recovery") // fails unless it succeeds
+	one.home.run("run", "--", "system/recovery") // the command fails unless the run succeeds
 	if len(two.sweeps("manual"))+len(two.sweeps("api")) != 1 {
 		t.Error("a sweep by hand is not listed")
 	}
@@ -169,7 +169,7 @@ func TestRecoveryOfACluster(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	one.home.run("run", "watch", id) // fails unless it succeeds
+	one.home.run("run", "watch", id) // the command fails unless the run succeeds
 	f.verified()
 	one.stop()
 }

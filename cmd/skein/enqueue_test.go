@@ -17,8 +17,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestEnqueue starts runs by the transactions of a program, as a role that may do nothing else, while
-// a real node owns the shards.
+// TestEnqueue starts runs by the transactions of a program, under a database role that may do nothing else,
+// while a real node owns the shards.
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1)
@@ -160,7 +160,8 @@ func TestEnqueue(t *testing.T) {
 	m.stop()
 }
 
-// together uses a key in two transactions at once: the second waits for the first, and has its run.
+// together uses the same key in two transactions at once. The second transaction waits for the first one, and
+// gets the same run.
 func (f *flight) together(c *pgx.Conn, enqueue func(skein.Enqueue, bool) (string, error)) {
 	f.t.Helper()
 	tx, err := c.Begin(f.t.Context())

@@ -16,11 +16,11 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// eventsShort is how many events an ordinary test sends; SKEIN_EVENTS sets another number.
+// eventsShort is the number of events that an ordinary test sends. SKEIN_EVENTS sets another number.
 const eventsShort = 600
 
-// TestEventsThroughKills sends numbered events, each of them again and again until it is answered, while the server is killed. Each
-// event is taken once, and starts one run. SKEIN_EVENTS=10000 sends as many.
+// TestEventsThroughKills sends numbered events while the server is killed. It repeats each event until it
+// gets an answer. Each event is accepted once, and starts one run. SKEIN_EVENTS=10000 sends 10,000 events.
 func TestEventsThroughKills(t *testing.T) {
 	t.Parallel()
 	events, kills := eventsShort, 4

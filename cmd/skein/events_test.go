@@ -16,7 +16,7 @@ type ear struct {
 
 	mu     sync.Mutex // protects following fields
 	ended  map[string]bool
-	seen   map[string][]int64 // seqs by run
+	seen   map[string][]int64 // sequence numbers of events, by run
 	resets int
 }
 
@@ -54,15 +54,16 @@ func (e *ear) hear(c *api.Change) {
 	}
 }
 
-// heard returns whether the end of a run was sent, and the number of resets.
+// heard reports whether the end of a run was sent, and the number of resets.
 func (e *ear) heard(run string) (ended bool, resets int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ended[run], e.resets
 }
 
-// TestEventsOfAllNodes: a stream of everything, or of workflows, tells through any node what all nodes commit. What a node that is
-// gone, or has come, may have committed unheard is said by a reset.
+// TestEventsOfAllNodes: a stream of all events, or of the events of workflows, sends through any node the
+// events that all nodes commit. If a node is gone or has joined, and may have committed events that the
+// stream did not get, the stream sends a reset.
 func TestEventsOfAllNodes(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)

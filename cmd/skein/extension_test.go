@@ -68,7 +68,8 @@ func documented(t *testing.T, folder string) {
 	}
 }
 
-// TestExtension: the kind of docs/extensions.md on a node on SQLite, from the moment before it is there.
+// TestExtension runs the kind of docs/extensions.md on a node on SQLite. It begins before the extension is
+// installed.
 func TestExtension(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,11 +23,11 @@ import (
 )
 
 // failover is a cluster over a primary and a standby, with certificates and tokens. Its nodes know both
-// servers and follow the one that takes writes.
+// servers, and use the one that accepts writes.
 type failover struct {
 	*flight
 	standby  *pgtest.Server
-	promoted time.Time // the last promotion began then
+	promoted time.Time // the start of the last promotion
 }
 
 func newFailover(t *testing.T, nodes int, env ...string) *failover {
@@ -50,7 +50,7 @@ func newFailover(t *testing.T, nodes int, env ...string) *failover {
 	return f
 }
 
-// failOver kills the primary and promotes the standby, with what that has received.
+// failOver kills the primary and promotes the standby with the data that it has received.
 func (f *failover) failOver() {
 	f.t.Helper()
 	if err := f.pg.Kill(); err != nil {
@@ -63,24 +63,24 @@ func (f *failover) failOver() {
 	f.pg, f.standby = f.standby, f.pg
 }
 
-// gated applies a workflow of one task that ends when its gate is opened, and writes down under which tokens it begins.
-// more are further fields of the task.
+// gated applies a workflow of one task that ends when its gate is opened, and writes down the tokens under
+// which it begins. The parameter more has further fields of the task.
 func (f *failover) gated(name, dir string, more ...string) {
 	f.t.Helper()
 	f.members[0].apply(name, "  a: {"+strings.Join(more, " ")+" run: 'echo $SKEIN_TOKEN >> "+filepath.Join(dir, name+".begun")+
 		"; until [ -e "+filepath.Join(dir, name+".gate")+" ]; do sleep 0.05; done'}\n")
 }
 
-// late applies a workflow of one task that notes its process and ends when its gate is opened. more are
-// further fields of the task.
+// late applies a workflow of one task that notes its process and ends when its gate is opened. The parameter
+// more has further fields of the task.
 func (f *failover) late(dir, more string) {
 	f.t.Helper()
 	f.members[0].apply("late", fmt.Sprintf("  a: {%s run: 'echo $$ > %s.new; mv %[2]s.new %[2]s; until [ -e %s ]; do sleep 0.05; done'}\n",
 		more, filepath.Join(dir, "late.pid"), filepath.Join(dir, "late.gate")))
 }
 
-// lateBegins starts the late workflow and waits until its task runs. Its worker has an answer to that report: a later one
-// would tell the worker to end the attempt.
+// lateBegins starts the late workflow and waits until its task runs. It waits until the worker has the answer
+// to its report that the task runs, because a later answer would tell the worker to end the attempt.
 func (f *failover) lateBegins(dir string) (id string) {
 	f.t.Helper()
 	id = f.members[0].detach("late")
@@ -129,10 +129,11 @@ func (f *failover) stated(state string, ids ...string) {
 	}
 }
 
-// TestFailoverEndsLostAttempts fails over to a standby that is a moment behind. Two runs have ended in the lost time, and a third
-// has begun: by the rows the first two run still, at workers that have long reported their ends, and the third has not begun.
-// Each ends, and nothing waits for a sweep: there is none. A fourth was started in the lost time, at a third worker: no row
-// knows it, and its process ends all the same.
+// TestFailoverEndsLostAttempts fails over to a standby that lacks the last moment before the failover. In
+// this lost time, two runs have ended, and a third has begun. According to the rows of the standby, the first
+// two still run, on workers that reported their ends long ago, and the third has not begun. Each run ends,
+// and none waits for a sweep, because there is no sweep. A fourth run was started in the lost time, on a
+// third worker. No row knows it, but its process ends too.
 func TestFailoverEndsLostAttempts(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, 1, "SKEIN_ROLES=api,scheduler")
@@ -181,12 +182,12 @@ func TestFailoverEndsLostAttempts(t *testing.T) {
 	f.stated("succeeded", ids...)
 	f.endedAgain(ids)
 	f.lateIsGone(dir, late)
-	say("kept") // it has the number of the version that the database lost
+	say("kept") // the new version has the same number as the version that the database lost
 	f.regressed(ids...)
 	f.tokens(dir, "long0", "long1", "long2")
 }
 
-// endedAgain checks that runs have ended since the promotion, and says how long that took.
+// endedAgain checks that runs have ended since the promotion, and logs how long that took.
 func (f *failover) endedAgain(ids []string) {
 	f.t.Helper()
 	var took time.Duration
@@ -284,10 +285,10 @@ func TestFailoverWithoutLoss(t *testing.T) {
 	}
 }
 
-// TestTokenOfALostOwner fails over to an earlier state in which a node owns a shard, although another node has
-// taken the shard and given a token in the lost time. The first node was held, so it does not know that, and
-// the second one is held when the first one writes. The first node gives a token of a new era. When the second
-// node is back, it tells of the loss, and the attempt of the new era continues.
+// TestTokenOfALostOwner fails over to an earlier state in which a node owns a shard, although another node
+// took the shard and issued a token in the lost time. The first node was frozen, so it does not know this,
+// and the second node is frozen when the first one writes. The first node issues a token of a new era. When
+// the second node continues, it reports the loss, and the attempt of the new era continues.
 func TestTokenOfALostOwner(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, 2)
@@ -317,7 +318,7 @@ func TestTokenOfALostOwner(t *testing.T) {
 			return strings.Count(string(text), "\n") == times
 		})
 	}
-	signal(first, syscall.SIGSTOP) // first, so that this node reads nothing of the lost time
+	signal(first, syscall.SIGSTOP) // this node is frozen first, so that it reads nothing of the lost time
 	if err := f.standby.Hold(f.pg); err != nil {
 		t.Fatal(err)
 	}
@@ -341,9 +342,8 @@ func TestTokenOfALostOwner(t *testing.T) {
 	}
 }
 
-// TestRecoveredWhileStopped takes the database back to an earlier state while no node runs. The node that
-// starts notices it from the file in its data folder. Tasks whose ends were lost run again, under new
-// tokens.
+// TestRecoveredWhileStopped restores an earlier state of the database while no node runs. The node that
+// starts notices it from the file in its data folder. Tasks whose ends were lost run again, under new tokens.
 func TestRecoveredWhileStopped(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, 1)
@@ -367,7 +367,7 @@ func TestRecoveredWhileStopped(t *testing.T) {
 	f.tokens(dir, "lost")
 }
 
-// doctor returns what `skein doctor` says. Its exit code says no, because the test's servers do not sync.
+// doctor returns the output of `skein doctor`. The command fails, because the test's servers do not sync.
 func (f *failover) doctor() string {
 	f.t.Helper()
 	out, err := f.members[0].home.cmd("doctor", "--db", f.db).Output()
@@ -377,7 +377,8 @@ func (f *failover) doctor() string {
 	return string(out)
 }
 
-// regressed checks that each place tells that the database went back.
+// regressed checks that the log, the metrics and the commands report that the database went back to an
+// earlier state.
 func (f *failover) regressed(ids ...string) {
 	f.t.Helper()
 	m := f.members[0]

@@ -46,7 +46,7 @@ func TestFullDiskForLogs(t *testing.T) {
 	if last := taskOf(t, &run, "last"); deref(last.Attempts[0].ExitCode) != 3 {
 		t.Errorf("the last task: %+v", last)
 	}
-	// With room again, logs are whole again.
+	// When there is room again, logs are complete again.
 	if err := os.RemoveAll(filepath.Join(logs, "loud")); err != nil {
 		entries, _ := os.ReadDir(logs)
 		t.Fatal(err, entries)
@@ -96,7 +96,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	w.appears("at-a")
 	ballast := fill(t, w.data)
-	// A few are still taken, in what room the database has left. From the first refusal on, it is full.
+	// A few starts are still accepted, because the database has some room left. From the first refusal on, it is
+	// full.
 	refused := 0
 	for n := 0; refused < 20; n++ {
 		run, _, err := p.Start(t.Context(), api.RunRequest{Workflow: "quick", IdempotencyKey: fmt.Sprint("key-", n),
@@ -119,7 +120,7 @@ func TestFullDisk(t *testing.T) {
 	if !p.alive() {
 		t.Fatal("the server ended")
 	}
-	// It answers reads, and gives the reason.
+	// The server answers reads, and gives the reason.
 	if _, err := p.Run(t.Context(), accepted[0]); err != nil {
 		t.Errorf("reading on a full disk: %v", err)
 	}
@@ -163,7 +164,7 @@ func TestDiskThatLoses(t *testing.T) {
 	if err := os.Mkdir(w.data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// A disk of 64 MiB that has room for 24.
+	// The disk has a size of 64 MiB, but room for only 24 MiB.
 	image := filepath.Join(below, "image")
 	if out, err := exec.Command("sh", "-c", `truncate -s 64M "$0" && mkfs.ext4 -q -O ^has_journal "$0" && mount -o loop "$0" "$1"`, image, w.data).CombinedOutput(); err != nil {
 		t.Skipf("a disk without room behind it cannot be made here, which this test needs: %v: %s", err, out)
@@ -180,7 +181,7 @@ func TestDiskThatLoses(t *testing.T) {
 	id := p.begin("waits", nil)
 	w.appears("at-1")
 	ballast := fill(t, below)
-	var known []string // of which it was said that they are accepted
+	var known []string // the runs that were acknowledged
 	p.eventually("the disk has lost something", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -207,7 +208,7 @@ func TestDiskThatLoses(t *testing.T) {
 	w.verify()
 }
 
-// TestFullDiskAtStart: there is no room to begin with; that is said, and nothing is damaged.
+// TestFullDiskAtStart: if there is no room when the server starts, the error says so, and nothing is damaged.
 func TestFullDiskAtStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -239,7 +240,7 @@ func TestFullDiskAtStart(t *testing.T) {
 	w.verify()
 }
 
-// hostile are tasks that would like to outlive their end. MARK is a word on each command line.
+// hostile returns tasks whose processes try to outlive the attempt. Each command line contains mark.
 func hostile(mark string) map[string]string {
 	daemon := `setsid sh -c 'trap "" TERM HUP INT; exec 0<&- 1>&- 2>&-; while :; do sleep 1; done; : ` + mark + `' &`
 	return map[string]string{
@@ -256,8 +257,8 @@ func hostile(mark string) map[string]string {
 	}
 }
 
-// TestHostileTasks: after its end, a stop, a kill or a timeout nothing of a tree is alive, whatever it tried, and the
-// node is well.
+// TestHostileTasks: after the end, a stop, a kill or a timeout of an attempt, no process of its tree is
+// alive, whatever the processes tried, and the node still works.
 func TestHostileTasks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -270,7 +271,7 @@ func TestHostileTasks(t *testing.T) {
 	for name := range hostile("") {
 		for _, how := range []string{"stop", "kill", "timeout", "end"} {
 			if how == "end" && (name == "group" || name == "stopped") {
-				continue // it would be the first process
+				continue // the signal of this task would hit the first process
 			}
 			wf := name + "-" + how
 			mark := fmt.Sprintf("adv%d%s", os.Getpid(), wf)
@@ -283,7 +284,7 @@ func TestHostileTasks(t *testing.T) {
 			switch how {
 			case "timeout":
 				more, want = "timeout: 1s,", "failed"
-			case "end": // the first process ends by itself, the rest stays
+			case "end": // the first process ends by itself, and its children stay
 				script, want = "( "+script+" ) & while ! [ -e ready ]; do sleep 0.01; done; exit 0", "succeeded"
 			}
 			path := w.write(wf+"/workflow.yaml", fmt.Sprintf("name: %s\ntasks:\n  a: {%s kill_grace: 200ms, run: %q}\n", wf, more, script))
@@ -343,13 +344,13 @@ func TestKilledParent(t *testing.T) {
 	w.verify()
 }
 
-// TestNoOverlap: kill -9 of server and keeper again and again while tasks with daemons run: before a new attempt begins, all
-// of the old one is gone, and no token runs twice.
+// TestNoOverlap: server and keeper are killed again and again while tasks with daemons run. Before a new
+// attempt begins, all processes of the old attempt are gone, and no token runs twice.
 func TestNoOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// The daemon of the attempt says every moment that it lives; a new attempt that finds an older one alive, by
-	// its lines, says so.
+	// The daemon of each attempt writes a line every moment while it lives. If a new attempt sees by these lines
+	// that an older attempt is alive, it writes that down.
 	w.write("witness.sh", `#!/bin/sh
 mark=$1
 echo "begin $SKEIN_TASK $SKEIN_TOKEN" >> witness
@@ -412,7 +413,8 @@ echo "end $SKEIN_TASK $SKEIN_TOKEN" >> witness
 	w.verify()
 }
 
-// TestOddCrashes: kill -9 while the server starts, while it stops, and between a submission and its answer.
+// TestOddCrashes: the server is killed while it starts, while it stops, and between a submission and its
+// answer.
 func TestOddCrashes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -425,7 +427,7 @@ func TestOddCrashes(t *testing.T) {
 	for range 30 {
 		ids = append(ids, p.begin("chain", nil))
 	}
-	// Killed in the middle of a start, at a hundred places: whatever has been done by then.
+	// The server is killed in the middle of a start, at 25 different moments.
 	for i := range 25 {
 		p.kill()
 		p = w.start("server")
@@ -438,7 +440,7 @@ func TestOddCrashes(t *testing.T) {
 	for _, id := range ids {
 		p.wantState(id, "succeeded")
 	}
-	// Killed while it stops: it waits for a task that does not end.
+	// The server is killed while it stops and waits for a task that does not end.
 	p.apply("long", "  a: {run: 'touch at-long; until [ -e open ]; do sleep 0.02; done'}\n")
 	long := p.begin("long", nil)
 	w.appears("at-long")
@@ -450,7 +452,8 @@ func TestOddCrashes(t *testing.T) {
 	if run := p.wantState(long, "succeeded"); len(run.Tasks[0].Attempts) != 1 {
 		t.Errorf("attempts: %+v", run.Tasks[0].Attempts)
 	}
-	// Killed with submissions on their way: asked again with the same key, each is one run.
+	// The server is killed while submissions are on their way. Repeated with the same key, each submission is one
+	// run.
 	type answer struct{ id, key string }
 	answers := make(chan answer)
 	for i := range 40 {
@@ -494,7 +497,7 @@ func TestOddCrashes(t *testing.T) {
 	w.verify()
 }
 
-// TestFrozenServer: a server that is stopped for longer than every deadline continues where it was.
+// TestFrozenServer: a server that was frozen for longer than every deadline continues its work.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

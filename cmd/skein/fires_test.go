@@ -18,8 +18,8 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// ticking is a workflow whose triggers are due all the time, one for each way to catch up and to overlap. Their
-// instants are whole seconds, so that a test can say without a schedule which there must be.
+// ticking is a workflow whose triggers are due all the time, one for each way to catch up and to overlap.
+// Their instants are whole seconds, so that a test knows the expected instants without a schedule.
 const ticking = `name: ticking
 params:
   at: {type: string, default: "${{ trigger.time }}"}
@@ -33,11 +33,11 @@ tasks:
   a: {run: "true"}
 `
 
-// steps is how far apart the instants of each trigger of ticking are, in seconds.
+// steps has the distance between the instants of each trigger of ticking, in seconds.
 var steps = map[string]int64{"all": 1, "latest": 2, "none": 1, "cancel": 3}
 
-// TestKilledAtTheInstant kills the server at the very instant at which triggers are due, fifty times. The ledger
-// then holds one outcome for every instant, and a run for every outcome that says so.
+// TestKilledAtTheInstant kills the server at the very instant at which triggers are due, fifty times. The
+// ledger then has one outcome for every instant, and every outcome that names a run has that run.
 func TestKilledAtTheInstant(t *testing.T) {
 	t.Parallel()
 	const kills = 50
@@ -50,7 +50,7 @@ func TestKilledAtTheInstant(t *testing.T) {
 	h.run("workflow", "apply", file)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range kills {
-		// The fault is timed: from a little before the next full second until after its commit.
+		// The kill comes at a random time between a little before the next full second and a little after the commit.
 		now := time.Now()
 		at := now.Truncate(time.Second).Add(time.Second + time.Duration(rng.IntN(60)-15)*time.Millisecond)
 		time.Sleep(time.Until(at))
@@ -104,7 +104,7 @@ func TestFiresThroughTakeover(t *testing.T) {
 		if f.ownerOf("ticking") != m.name {
 			m, other = other, m
 		}
-		// The fault is timed: from a little before the next full second until after its commit.
+		// The kill comes at a random time between a little before the next full second and a little after the commit.
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second + time.Duration(rng.IntN(60)-15)*time.Millisecond)))
 		m.kill()
 		killed := time.Now()
@@ -153,7 +153,7 @@ func openRows(t *testing.T, h *home) *sqlite.DB {
 	return db
 }
 
-// decidedUntil is up to when every trigger has been decided.
+// decidedUntil returns the time up to which every trigger has an outcome for its instants.
 func decidedUntil(t *testing.T, h *home) dag.Micros {
 	db := openRows(t, h)
 	defer db.Close()
@@ -234,7 +234,7 @@ func checkLedger(t *testing.T, db store.Store) {
 	}
 }
 
-// fires reads all lines of a query.
+// fires returns all lines of the ledger that match a query.
 func fires(t *testing.T, db store.Store, q store.FireQuery) []store.Fire {
 	t.Helper()
 	var all []store.Fire

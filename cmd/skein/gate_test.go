@@ -15,9 +15,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestGateThreeNodes has three nodes share a queue and a lock. What lets runs through belongs to one of them;
-// it, and others, are killed while grants and asks are on their way. Never are more runs through than may be,
-// every run ends, and nothing is held at the end.
+// TestGateThreeNodes uses a queue and a lock on three nodes. One node admits the runs of all nodes. This node
+// and others are killed while requests and grants are on their way. At no time are more runs admitted than
+// the limit allows, every run ends, and no slot is held at the end.
 func TestGateThreeNodes(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 3)
@@ -36,7 +36,7 @@ func TestGateThreeNodes(t *testing.T) {
 	}
 }
 
-// sound recounts the rows while the nodes run.
+// sound checks that the invariants of the rows hold while the nodes run.
 func (f *flight) sound() {
 	f.t.Helper()
 	if out := f.members[0].home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
@@ -44,7 +44,8 @@ func (f *flight) sound() {
 	}
 }
 
-// naming applies workflows of one short task that name something. The task writes down when it began and ended.
+// naming applies workflows of one short task. Each names the given queue or locks. The task writes down when
+// it began and ended.
 func (f *flight) naming(t *testing.T, dir, prefix, names, witness string, n int) (flows []string) {
 	t.Helper()
 	for i := range n {
@@ -61,7 +62,7 @@ func (f *flight) naming(t *testing.T, dir, prefix, names, witness string, n int)
 	return flows
 }
 
-// begin starts a run by a node, however often that node has to be asked.
+// begin starts a run through a node, and repeats the call until it succeeds.
 func (m *member) begin(t *testing.T, flow, key string) (id string) {
 	t.Helper()
 	m.home.until("a run of "+flow+" is accepted", func() bool {
@@ -72,7 +73,7 @@ func (m *member) begin(t *testing.T, flow, key string) (id string) {
 	return id
 }
 
-// ended waits until nothing is unfinished, and wants that all of these succeeded.
+// ended waits until no run is unfinished, and checks that all given runs succeeded.
 func (f *flight) ended(t *testing.T, ids []string) {
 	t.Helper()
 	f.members[0].home.until("every run has ended", func() bool {
@@ -86,7 +87,8 @@ func (f *flight) ended(t *testing.T, ids []string) {
 	}
 }
 
-// passage is a run as its tasks wrote it down: lines of the witness at which it first began and last ended.
+// passage is a run according to the records of its tasks: the lines of the witness at which it first began
+// and last ended.
 type passage struct {
 	run        string
 	token      int64
@@ -183,7 +185,7 @@ func (f *flight) queueShared(t *testing.T, dir string) {
 		goal := (i + 1) * runs / (kills + 2)
 		one.until(fmt.Sprintf("%d runs have ended", goal), func() bool { return ends(witness) >= goal })
 		m := f.members[i/2%3]
-		if i%2 == 0 { // the node that admits them, if it is known
+		if i%2 == 0 { // the node that admits the runs, if it is known
 			m = f.gatekeeper(m)
 		}
 		m.kill()
@@ -207,7 +209,7 @@ func (f *flight) queueShared(t *testing.T, dir string) {
 	f.refilled(t, dir, limit)
 }
 
-// refilled wants that the queue lets as many through as at the beginning: no place leaked.
+// refilled checks that the queue still admits as many runs as at the beginning, so that no slot was lost.
 func (f *flight) refilled(t *testing.T, dir string, limit int) {
 	t.Helper()
 	gate := filepath.Join(dir, "go")
@@ -232,7 +234,7 @@ func (f *flight) refilled(t *testing.T, dir string, limit int) {
 	f.ended(t, ids)
 }
 
-// gatekeeper is the member that lets runs through, or another one.
+// gatekeeper returns the member that admits runs, or other if that member is not known.
 func (f *flight) gatekeeper(other *member) *member {
 	f.t.Helper()
 	name, err := f.query("select m.name from skein.shard s join skein.member m on m.handler = s.owner where s.id = 0")

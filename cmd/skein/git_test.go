@@ -16,8 +16,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestGitOfKilledNodes: a node is killed at any time of a sync, several times. The workflows are always all
-// of one commit, and the last node brings the newest one by itself. A run keeps the files of its version.
+// TestGitOfKilledNodes: a node is killed at any time of a sync, several times. At every time, all workflows
+// come from the same commit, and the last node applies the newest commit without a request. A run keeps the
+// files of its version.
 func TestGitOfKilledNodes(t *testing.T) {
 	t.Parallel()
 	const flows, rounds = 4, 4
@@ -44,10 +45,10 @@ func TestGitOfKilledNodes(t *testing.T) {
 	}
 	git("init", "-q", "-b", "main")
 	commit(0)
-	// whole returns the number of the commit in force, and fails if the workflows are of several.
+	// whole returns the number of the commit in force, and fails if the workflows come from several commits.
 	whole := func(p *process) int {
 		t.Helper()
-		page, err := p.Workflows(t.Context(), "default", "", 100) // one read, because a commit may come in between
+		page, err := p.Workflows(t.Context(), "default", "", 100) // one read, because a commit may come between two reads
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // jobServer plays another system, which runs jobs for tasks: a file want/NAME begins a job once, end/NAME
-// ends it, and pid/NAME is there while it runs. Its jobs are no children of any attempt.
+// ends it, and pid/NAME exists while the job runs. Its jobs are not children of any attempt.
 type jobServer struct {
 	dir   string
 	mu    sync.Mutex
@@ -89,7 +89,7 @@ func entries(dir string) (names []string) {
 	return names
 }
 
-// running are the jobs that run, and begun is how many were ever begun.
+// running returns the names of the jobs that run, and the number of jobs that were ever begun.
 func (s *jobServer) running() (names []string, begun int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,8 @@ func (s *jobServer) running() (names []string, begun int) {
 	return entries(filepath.Join(s.dir, "pid")), begun
 }
 
-// outsideTask is a task that runs a job of a job server, adopts it after a loss, and ends it by its release.
+// outsideTask returns a task that runs a job of a job server, adopts it after a loss, and ends it by its
+// release.
 func outsideTask(dir, more string) string {
 	return fmt.Sprintf(`
   work:
@@ -132,9 +133,9 @@ func hasHandle(t *testing.T, c *skein.Client, run string, token int) bool {
 	return false
 }
 
-// TestHandleIsAdopted: the keeper, and then the whole node, die of kill -9 while a task runs a job of
-// another system. There is one job, each next attempt adopts it, and a stop of the run ends it, after one
-// try that failed.
+// TestHandleIsAdopted: the keeper, and then the whole node, are killed while a task runs a job of another
+// system. There is only one job, and each next attempt adopts it. A stop of the run ends the job, although
+// the first try to end it fails.
 func TestHandleIsAdopted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -166,7 +167,7 @@ func TestHandleIsAdopted(t *testing.T) {
 	w.verify()
 }
 
-// jobKind makes an extension whose kind runs a job of a job server, as outsideTask does.
+// jobKind makes an extension with a kind that runs a job of a job server, as the task of outsideTask does.
 func jobKind(t *testing.T, jobs string) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -193,8 +194,8 @@ while [ -e %[2]s/pid/$job ]; do sleep 0.02; done
 	return folder
 }
 
-// TestHandleOfWorker: a worker and its keeper die of kill -9 while a kind of an extension runs a job of
-// another system. The next worker adopts the job, and the kind releases it when the run is stopped.
+// TestHandleOfWorker: a worker and its keeper are killed while a kind of an extension runs a job of another
+// system. The next worker adopts the job, and the kind releases it when the run is stopped.
 func TestHandleOfWorker(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler")

@@ -11,8 +11,8 @@ import (
 )
 
 // TestInvitedWorker: a worker joins by the printed command and runs tasks of its group with its certificate.
-// It renews the certificate, also during a change of roots, and is gone when the certificate is revoked. The
-// processes are real, and a certificate lasts 120 s, so a renewal may be 40 s late.
+// It renews the certificate, also during a change of roots, and is removed when the certificate is revoked.
+// The processes are real, and a certificate lasts 120 s, so a renewal may be 40 s late.
 func TestInvitedWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -30,7 +30,7 @@ func TestInvitedWorker(t *testing.T) {
 	}
 	join := append(strings.Fields(o.out)[1:], "--data", filepath.Join(w.dir, "w1"))
 	with := w.env
-	w.env = bare // the worker needs no further authority
+	w.env = bare // the worker needs no further certificate of an authority
 	if o := w.skein(join...); o.code != exitOK || !strings.Contains(o.err, "has joined") {
 		t.Fatal(o)
 	}
@@ -65,7 +65,7 @@ func TestInvitedWorker(t *testing.T) {
 	if o := at("run", file); o.code != exitOK {
 		t.Fatalf("a run with a certificate of the old root: %v", o)
 	}
-	says("code=certificate_renewed", 1) // of the new root
+	says("code=certificate_renewed", 1) // the new certificate comes from the new root
 	if o := at("run", file); o.code != exitOK {
 		t.Fatalf("a run with the renewed certificate: %v", o)
 	}

@@ -17,9 +17,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestRestartAdopts: the server dies of kill -9. Its keeper continues, and the next server adopts the
-// attempts. Running attempts end under the same token with complete logs. Ends in between are reported with
-// their outputs, and nothing runs twice.
+// TestRestartAdopts: the server is killed. Its keeper continues, and the next server adopts the attempts.
+// Running attempts end under the same token with complete logs. The ends of attempts in the meantime are
+// reported with their outputs, and nothing runs twice.
 func TestRestartAdopts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -54,7 +54,7 @@ func TestRestartAdopts(t *testing.T) {
 	if got := p.logOf(id, "long", 1); got != "before\nafter 1\n" {
 		t.Errorf("the log is %q", got)
 	}
-	// What was adopted can be ended, and holds no slot after it.
+	// Adopted attempts can be ended, and hold no slot afterwards.
 	p.apply("stopped", "  a: {run: 'touch at-stopped; sleep 600'}\n")
 	id = p.begin("stopped", nil)
 	w.appears("at-stopped")
@@ -92,8 +92,8 @@ func TestLeaseWithoutServer(t *testing.T) {
 	w.verify()
 }
 
-// TestFrozenBeyondLease: server, keeper, or both are stopped for longer than the lease. What an old holder does has no
-// effect, its processes go, and the tasks run again.
+// TestFrozenBeyondLease: server, keeper, or both are frozen for longer than the lease. The actions of an old
+// holder have no effect, its processes are ended, and the tasks run again.
 func TestFrozenBeyondLease(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"server", "keeper", "both"} {
@@ -118,9 +118,9 @@ func TestFrozenBeyondLease(t *testing.T) {
 				p.signal(syscall.SIGSTOP)
 			}
 			switch who {
-			case "server": // its keeper does not wait for it
+			case "server": // the keeper does not wait for the server
 				w.eventually("all is gone with the lease", func() bool { return len(processesWith(mark)) == 0 })
-			case "keeper": // its server does not wait for it
+			case "keeper": // the server does not wait for the keeper
 				w.eventually("the keeper was replaced", func() bool { k := keeperOf(w.data); return k != 0 && k != keeper })
 			case "both":
 				frozenFor(t, 3)
@@ -142,7 +142,7 @@ func TestFrozenBeyondLease(t *testing.T) {
 	}
 }
 
-// frozenFor lets the fault last for some seconds of the boot clock.
+// frozenFor waits until the boot clock has advanced by a number of seconds.
 func frozenFor(t *testing.T, seconds float64) {
 	t.Helper()
 	up := func() (s float64) {
@@ -158,8 +158,8 @@ func frozenFor(t *testing.T, seconds float64) {
 	w.eventually("it was long enough", func() bool { return up() > began+seconds })
 }
 
-// TestKeeperDies: the keeper is killed again and again, with tasks that do not want to end: nothing of them is left when
-// they run again, the server lives, and no token runs twice.
+// TestKeeperDies: the keeper is killed again and again, with tasks that resist their end. None of their
+// processes is left when they run again, the server lives, and no token runs twice.
 func TestKeeperDies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -217,7 +217,7 @@ until [ -e open ]; do sleep 0.02; done
 
 // wall is a proxy between a node and its database. While it is shut, nothing passes.
 type wall struct {
-	to string // the server's socket
+	to string // path of the socket of the database server
 
 	mu    sync.Mutex // protects following fields
 	shut  bool
@@ -232,7 +232,7 @@ func newWall(t *testing.T, db string) (w *wall, through string) {
 	}
 	q := u.Query()
 	name := ".s.PGSQL." + q.Get("port")  // the server listens in a folder
-	dir, err := os.MkdirTemp("", "wall") // short: it is the path of a socket
+	dir, err := os.MkdirTemp("", "wall") // a short name, because the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (w *wall) pass(in net.Conn) {
 	_ = in.Close()
 }
 
-// close shuts or opens the wall.
+// close shuts the wall, or opens it if shut is false.
 func (w *wall) close(shut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,7 +312,7 @@ func TestKeepersOfACluster(t *testing.T) {
 tasks:
   a: {run: [sh, %[1]s/a.sh]}
 `, dir)
-	// The first attempt is a process that differs from the second.
+	// The command lines of the attempts differ, so that the second attempt can find processes of the first one.
 	script := fmt.Sprintf(`[ -z "$(ps -eo args= | grep '[c]utoff-1-%[2]d')" ] || echo overlap >> %[1]s/overlap
 touch %[1]s/at-$SKEIN_TOKEN
 sh -c "until [ -e %[1]s/open-$SKEIN_TOKEN ]; do sleep 0.05; done # cutoff-$SKEIN_TOKEN-%[2]d"

@@ -13,8 +13,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestKilledUnderLoad: a process whose transactions hold thousands of rows, the next always written ahead while the log is synced, is
-// killed somewhere in the middle. Its file then holds whole transactions, and nothing else.
+// TestKilledUnderLoad: a process is killed while it commits transactions of thousands of rows. It always
+// writes the next transaction while the log of the previous one is synced. Afterwards its file has only
+// complete transactions.
 func TestKilledUnderLoad(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {
@@ -38,7 +39,8 @@ func TestKilledUnderLoad(t *testing.T) {
 }
 
 // TestKilledWhileRunsWait: hundreds of runs are queued by priority while their server is killed again and
-// again. Each run passes once, never more at a time than the limit, and none is left in the queue.
+// again. Each run is admitted once, never more runs than the limit are admitted at the same time, and none is
+// left in the queue.
 func TestKilledWhileRunsWait(t *testing.T) {
 	t.Parallel()
 	const limit, kills, each = 3, 6, 40

@@ -21,7 +21,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// killsShort is how many kills an ordinary test makes; SKEIN_KILLS sets another number.
+// killsShort is the number of kills that an ordinary test makes. SKEIN_KILLS sets another number.
 const killsShort = 22
 
 // killsLease is the lease of the processes that are killed.
@@ -29,19 +29,20 @@ const killsLease = 1500 * time.Millisecond
 
 func killsSpan(name string) string { return name + fmt.Sprint(killsLease.Milliseconds()) + "ms" }
 
-// lane is one process with a keeper, to which one kill after another happens.
+// lane is one process with a keeper, which the test kills again and again.
 type lane struct {
-	*home  // of the process
+	*home  // the home of the process
 	t      *testing.T
 	name   string
 	client func() *skein.Client
 	pid    func() int
-	kill   func() // -9, and it stays away
+	kill   func() // kills the process, which is not started again
 	start  func()
 
-	ended int                        // processes that were to go
-	left  int                        // processes that did not
-	after map[string][]time.Duration // by kind of kill: from the moment at which all had to go until they were gone
+	ended int // number of processes that had to end
+	left  int // number of processes that had to end and did not
+	// By kind of kill: the times from the moment at which all processes had to end until they had ended.
+	after map[string][]time.Duration
 }
 
 // tree is a task whose processes resist: three of them ignore signals in sessions of their own, two have no
@@ -57,8 +58,9 @@ wait; sleep 600; : tree-$SKEIN_RUN_ID
 
 const treeWiped = `( env -i PATH="$PATH" setsid sh -c 'trap "" TERM; while :; do sleep 1; done; : tree-'$SKEIN_RUN_ID & )`
 
-// TestNoOrphans kills attempts, workers, servers and keepers again and again while process trees run that want to stay: after
-// each kill nothing of the attempt is left. It prints how long each kind took at most; SKEIN_KILLS=1000 makes as many.
+// TestNoOrphans kills attempts, workers, servers and keepers again and again while process trees run that
+// resist their end. After each kill, no process of the attempt is left. The test prints the longest time for
+// each kind of kill. SKEIN_KILLS=1000 makes 1,000 kills.
 func TestNoOrphans(t *testing.T) {
 	t.Parallel()
 	kills := killsShort
@@ -102,7 +104,7 @@ func TestNoOrphans(t *testing.T) {
 	}
 }
 
-// serverLane is a server, which has its own worker in it.
+// serverLane makes a lane of a server, which runs the tasks itself.
 func serverLane(t *testing.T) *lane {
 	h := newHome(t)
 	h.env = []string{killsSpan("SKEIN_LEASE="), "SKEIN_SLOTS=4"}
@@ -118,7 +120,7 @@ func serverLane(t *testing.T) *lane {
 	return l
 }
 
-// workerLane is a worker of a node that runs nothing itself.
+// workerLane makes a lane of a worker, whose node runs no tasks itself.
 func workerLane(t *testing.T) *lane {
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=3s")
 	w := f.worker("w1", "--slots", "4", killsSpan("--lease="))
@@ -131,7 +133,7 @@ func workerLane(t *testing.T) *lane {
 var killKinds = []string{"run stopped", "run killed", "task stopped", "timeout", "process killed", "process frozen", "keeper killed", "keeper frozen",
 	"process and keeper killed", "first process killed"}
 
-// workflows applies what the kills happen to.
+// workflows applies the workflows whose attempts are killed.
 func (l *lane) workflows(wiped string) {
 	l.home.t.Helper()
 	script := filepath.Join(l.dir, "tree.sh")
@@ -146,7 +148,7 @@ func (l *lane) workflows(wiped string) {
 	}
 }
 
-// all makes a number of kills, each kind as often as the others.
+// all makes a number of kills, with each kind equally often.
 func (l *lane) all(kills int, rng *rand.Rand) {
 	var kinds []string
 	for n := 0; n < kills; n++ {
@@ -163,7 +165,8 @@ func (l *lane) all(kills int, rng *rand.Rand) {
 	}
 }
 
-// once begins a run of two trees, kills, and waits until all of it is gone and the run has ended as it has to.
+// once begins a run of two trees, makes one kill, and waits until all processes are gone and the run has the
+// expected end.
 func (l *lane) once(kind string) {
 	workflow, want := "tree", "succeeded"
 	switch kind {
@@ -197,7 +200,8 @@ func (l *lane) once(kind string) {
 	l.ends(kind, run.ID, want)
 }
 
-// begun waits until both tasks have all their processes and gives the later of the moments at which they had.
+// begun waits until both tasks have all their processes, and returns the time at which the later one had
+// them.
 func (l *lane) begun(run string) (at time.Time) {
 	for _, task := range []string{"a", "b"} {
 		l.until("the tree of "+task, func() bool {
@@ -246,11 +250,11 @@ func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore
 	case "keeper frozen":
 		signal(keeper, syscall.SIGSTOP)
 		due = due.Add(killsLease)
-	case "process and keeper killed": // only the next process can end the rest
+	case "process and keeper killed": // only the next server process can end the remaining processes
 		l.kill()
 		signal(keeper, syscall.SIGKILL)
 		due = time.Now()
-		up := make(chan struct{}) // it kills before it is ready
+		up := make(chan struct{}) // the new server kills the remaining processes before it is ready
 		go func() {
 			defer close(up)
 			l.start()
@@ -267,14 +271,14 @@ func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore
 	return due, restore
 }
 
-// of are the processes that say of what run they are, by their environment or their command line.
+// of returns the processes whose environment or command line names the run.
 func (l *lane) of(run string) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		for _, name := range []string{"cmdline", "environ"} {
 			text, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil || !bytes.Contains(text, []byte("tree-"+run)) && !bytes.Contains(text, []byte("SKEIN_RUN_ID="+run)) {
-				continue // it has ended, or belongs to another test
+				continue // the process has ended, or belongs to another test
 			}
 			pid, _ := strconv.Atoi(filepath.Base(dir))
 			pids = append(pids, pid)
@@ -284,7 +288,8 @@ func (l *lane) of(run string) (pids []int) {
 	return pids
 }
 
-// firsts are the first processes of a run's attempts: the keeper's children that it has begun, not those that it was left.
+// firsts returns the first process of each attempt of a run. The keeper has started them itself, and has not
+// adopted them from other parents.
 func (l *lane) firsts(run string) (pids []int) {
 	for _, pid := range l.of(run) {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -300,7 +305,7 @@ func (l *lane) ends(kind, id, want string) {
 	var run api.Run
 	var err error
 	l.until(kind+": the run ends", func() bool {
-		time.Sleep(20 * time.Millisecond) // between two looks
+		time.Sleep(20 * time.Millisecond) // the pause between two looks
 		run, err = l.client().Run(l.t.Context(), id, skein.WithTasks())
 		return err == nil && run.Ended()
 	})
