@@ -17,8 +17,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// stranger is a program that calls a node as it was told to, without a credential, and prints the status.
-// Before that, it tries to read what would be one.
+// stranger is a program that calls a node without a credential, and prints the status. Before that, it tries
+// to read the files that hold a credential.
 const stranger = `import sys, urllib.request, urllib.error
 def call(method, url, token=None, body=None):
     head = {"Content-Type": "application/json"}
@@ -64,7 +64,7 @@ func TestLoopbackToken(t *testing.T) {
 			t.Errorf("%s: %d %.300s", path, code, text)
 		}
 	}
-	// What a worker of an earlier version sends.
+	// This is the request of a worker of an earlier version.
 	if code, text := p.ask("POST", "/skein.worker.v1.Workers/Register", nothing, strings.NewReader("{}")); code != 401 || !strings.Contains(text, "--token-file") {
 		t.Errorf("a worker: %d %.300s", code, text)
 	}
@@ -80,7 +80,7 @@ func TestLoopbackToken(t *testing.T) {
 		t.Errorf("token local: %v", o)
 	}
 	other := *w
-	other.env = append(slices.Clone(w.env), "HOME="+elsewhere) // has no records
+	other.env = append(slices.Clone(w.env), "HOME="+elsewhere) // this home folder has no records of tokens
 	other.refused(exitNotAllowed, []string{"skein token local"}, "--server", p.url, "--data", elsewhere, "run", "list")
 
 	secrets := []string{filepath.Join(w.data, "access", "local.token"),

@@ -16,9 +16,10 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// older is a program that knows a format less. It is built from these sources, since those of a release may be
-// missing where the tests run: it differs from this one in the format that it claims to know, and so in what it
-// writes, but not in how it reads. SKEIN_OLDER names a program of an earlier release to use instead.
+// older returns the path of a program that knows one format less. It is built from these sources, because the
+// sources of a release may be missing where the tests run. So it differs from this program in the format that
+// it claims to know, and in the rows that it writes, but not in how it reads rows. SKEIN_OLDER names a
+// program of an earlier release to use instead.
 func older(t *testing.T, knows int) string {
 	t.Helper()
 	if is := os.Getenv("SKEIN_OLDER"); is != "" {
@@ -32,12 +33,13 @@ func older(t *testing.T, knows int) string {
 	return program
 }
 
-// TestMixedVersions: a node of a version that knows a format less and one of this version work on one database, and runs go
-// on while their shards move from each to the other. The older one may be restarted. When it has left, the format rises,
-// and it is refused.
+// TestMixedVersions: a node of a version that knows one format less and a node of this version work on one
+// database. Runs continue while their shards move from each node to the other. The older node may be
+// restarted. When it has left, the format of the database rises, and the older node is refused.
 func TestMixedVersions(t *testing.T) {
 	t.Parallel()
-	env := []string{"SKEIN_SLOTS=8", "SKEIN_LAG=60s", "SKEIN_LEASE=45s"} // nothing here waits for a silence
+	// No step of this test waits until a silent process is declared dead.
+	env := []string{"SKEIN_SLOTS=8", "SKEIN_LAG=60s", "SKEIN_LEASE=45s"}
 	f := newFlight(t, 0, env...)
 	seen, err := postgres.Inspect(t.Context(), postgres.Options{URL: f.db})
 	if err != nil {
@@ -98,7 +100,7 @@ func TestMixedVersions(t *testing.T) {
 	before.home.run("node", "uncordon", "before")
 	now.home.run("node", "cordon", now.name)
 	f.own(map[string]int{now.name: 0, "before": 32})
-	before.kill() // and back: what the newer one has added is no hindrance
+	before.kill() // the older node can be restarted, although the newer one has added rows
 	before.start()
 	f.own(map[string]int{now.name: 0, "before": 32})
 	p.open("go2")

@@ -59,7 +59,7 @@ func TestNarrowedRulesInCluster(t *testing.T) {
 	}
 	f.until("its tasks run", func() bool { return len(lines()) > 5 })
 	first.home.run("namespace", "set", "default", "--isolation", "fence")
-	before := len(lines()) + 1 // the job of one more task may be with the node
+	before := len(lines()) + 1 // the node may already have the job of one more task
 	f.until("the run ends", func() bool { return first.state(run) == "succeeded" })
 	all := lines()
 	for i, fenced := range all {

@@ -23,8 +23,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// newNetworked is a cluster whose nodes, workers and database have a machine each. Its nodes know each other by
-// certificates of their own authority.
+// newNetworked makes a cluster in which each node, each worker and the database has its own machine. Its
+// nodes know each other by certificates of their own authority.
 func newNetworked(t *testing.T, nodes int, env ...string) *flight {
 	t.Helper()
 	lan := nettest.Start(t)
@@ -57,10 +57,10 @@ func secretKey(t *testing.T) (path string) {
 	return path
 }
 
-// networks is a working cluster of machines whose network fails.
+// networks is a working cluster on several machines, whose network fails.
 type networks struct {
 	*chaos
-	slowest map[string]time.Duration // by what a user does during a fault
+	slowest map[string]time.Duration // the longest time for each action of a user during a fault
 }
 
 // outage is a fault of the network. begin starts it, seen waits for its effect and checks it, end repairs it.
@@ -69,9 +69,9 @@ type outage struct {
 	begin, seen, end func()
 }
 
-// TestNetworksThatFail lets three nodes and two workers on machines of their own run random graphs, while links
-// between them and the database are cut, in both directions or in one, delayed and lossy. Whatever is cut off for
-// longer than its lease has ended its tasks before others may run them.
+// TestNetworksThatFail lets three nodes and two workers on machines of their own run random graphs, while
+// links between them and the database are cut, in both directions or in one, delayed and lossy. A node or
+// worker that is cut off for longer than its lease has ended its tasks before others may run them.
 func TestNetworksThatFail(t *testing.T) {
 	t.Parallel()
 	span, seed := time.Duration(0), uint64(time.Now().UnixNano())
@@ -121,7 +121,7 @@ func TestNetworksThatFail(t *testing.T) {
 	t.Logf("%d packets carried, %d lost; slowest %v", carried, lost, c.slowest)
 }
 
-// few are the faults of an ordinary test.
+// few returns the faults of an ordinary test.
 func (c *networks) few() [][]outage {
 	one, two, three := c.members[0], c.members[1], c.members[2]
 	return [][]outage{
@@ -131,7 +131,7 @@ func (c *networks) few() [][]outage {
 	}
 }
 
-// some are one or two faults at random.
+// some returns one or two random faults.
 func (c *networks) some() []outage {
 	order := c.rng.Perm(len(c.members))
 	m, other, w := c.members[order[0]], c.members[order[1]], c.hands[c.rng.IntN(len(c.hands))]
@@ -154,7 +154,7 @@ func (c *networks) some() []outage {
 	return []outage{any(ofNodes), any(ofWorkers)}
 }
 
-// happen lets faults begin together, and waits until the cluster is whole again.
+// happen lets faults begin together, and waits until the cluster is complete again.
 func (c *networks) happen(group ...outage) {
 	c.t.Helper()
 	for _, o := range group {
@@ -181,7 +181,7 @@ func (c *networks) done() (n int) {
 	return n
 }
 
-// handlers are the lives of all members, by name.
+// handlers returns the handlers of all members, by name.
 func (c *networks) handlers() map[string]string {
 	c.t.Helper()
 	out, err := c.query("select name || ' ' || handler from skein.member")
@@ -235,7 +235,7 @@ func (c *networks) lostNode(name string, m *member, set func(nettest.Link)) outa
 	}}
 }
 
-// truth checks what the others and the node itself say about a node that counts as dead.
+// truth checks how the other nodes, and the node itself, report a node that was declared dead.
 func (c *networks) truth(m *member) {
 	c.t.Helper()
 	for _, other := range c.members {
@@ -257,8 +257,8 @@ func (c *networks) truth(m *member) {
 	}
 }
 
-// fromEachOther cuts the link between two nodes. Both reach the database, so neither counts as dead. A run of
-// one of them is started, read and ended by the other.
+// fromEachOther cuts the link between two nodes. Both reach the database, so neither is declared dead. A run
+// of one of them is started, read and ended by the other.
 func (c *networks) fromEachOther(a, b *member) outage {
 	var was map[string]string
 	return outage{name: "two nodes cut off from each other", begin: func() {
@@ -266,7 +266,7 @@ func (c *networks) fromEachOther(a, b *member) outage {
 		b.home.run("node", "move", "linked", b.name)
 		c.until(b.name+" owns the workflow", func() bool { return c.ownerOf("linked") == b.name })
 		b.home.run("run", "--", "linked")
-		a.home.run("run", "--", "linked") // a connection between them is there
+		a.home.run("run", "--", "linked") // makes a connection between the nodes before the fault
 		c.lan.Between(a.home.on, b.home.on, nettest.Link{Cut: true})
 	}, seen: func() {
 		id := c.asks(a, "start", func(ctx context.Context) (string, error) {
@@ -313,7 +313,7 @@ func (c *networks) asks(m *member, what string, call func(context.Context) (stri
 	return answer
 }
 
-// home is the node that a worker is attached to.
+// homeOf returns the node that a worker is attached to.
 func (c *networks) homeOf(w *hand) *member {
 	c.t.Helper()
 	var found *member
@@ -329,8 +329,8 @@ func (c *networks) homeOf(w *hand) *member {
 	return found
 }
 
-// oneWay cuts one direction between a worker and its home: what the worker says, or what it hears. The worker
-// moves to another node.
+// oneWay cuts one direction between a worker and its home: the requests of the worker, or the answers that it
+// gets. The worker moves to another node.
 func (c *networks) oneWay(w *hand, says bool) outage {
 	name := "worker does not hear its home"
 	if says {
@@ -354,7 +354,7 @@ func (c *networks) oneWay(w *hand, says bool) outage {
 	}, end: func() { set(nettest.Link{}) }}
 }
 
-// gate is the file that the held task of a worker waits for.
+// gate returns the path of the file that the held task of a worker waits for.
 func (c *networks) gate(w *hand) string { return filepath.Join(c.dir, w.name+".gate") }
 
 // apart cuts a worker off from everything for longer than its lease. A task that only this worker can run is
@@ -385,7 +385,7 @@ func (c *networks) apart(w *hand) outage {
 		if err := os.WriteFile(c.gate(w), nil, 0o600); err != nil {
 			c.t.Fatal(err)
 		}
-		c.members[0].home.run("run", "watch", id) // fails unless it succeeds
+		c.members[0].home.run("run", "watch", id) // the command fails unless the run succeeds
 		all := c.members[0].attempts(id, "a")
 		if len(all) != 2 || all[0].State != "lost" || all[1].State != "succeeded" || all[0].Number == all[1].Number {
 			c.t.Errorf("attempts of the held task: %+v", all)
@@ -393,10 +393,11 @@ func (c *networks) apart(w *hand) outage {
 	}}
 }
 
-// slowFor is how long a network stays slow or lossy: longer than the silence that counts as death.
+// slowFor is the time for which a network stays slow or lossy. It is longer than the silence after which a
+// member is declared dead.
 const slowFor = 5 * time.Second
 
-// everywhere changes all links. While packets are only late, no member counts as dead.
+// everywhere changes all links. While packets are only late, no member is declared dead.
 func (c *networks) everywhere(name string, l nettest.Link) outage {
 	var was map[string]string
 	return outage{name: name + " everywhere", begin: func() {
@@ -410,7 +411,7 @@ func (c *networks) everywhere(name string, l nettest.Link) outage {
 	}, end: func() { c.lan.Everywhere(nettest.Link{}) }}
 }
 
-// lopsided makes the way of a node to the database slow, and the way back lossy.
+// lopsided makes packets from a node to the database slow, and loses some packets in the other direction.
 func (c *networks) lopsided(m *member) outage {
 	return outage{name: "200 ms to the database, a tenth lost on the way back", begin: func() {
 		c.lan.Set(m.home.on, c.base, nettest.Link{Delay: 200 * time.Millisecond})

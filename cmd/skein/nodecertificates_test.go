@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestNodesByCertificates: nodes that accept each other by certificates only pass calls on and hear of
-// ends, also after the root was ended at once and after the certificate of a node was revoked.
+// TestNodesByCertificates: nodes that accept each other only by certificates forward calls and are notified
+// of ends. This also works after the root was ended at once, and after the certificate of a node was revoked.
 func TestNodesByCertificates(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "secret.key")

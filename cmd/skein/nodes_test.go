@@ -32,7 +32,7 @@ func (m *member) nodes() map[string]api.Node {
 	return by
 }
 
-// own waits until each node owns as many shards as is said, and so by all their words.
+// own waits until each node owns the given number of shards, according to every node.
 func (f *flight) own(want map[string]int) {
 	f.t.Helper()
 	f.members[0].home.until(fmt.Sprintf("shards are owned as %v", want), func() bool {
@@ -66,7 +66,7 @@ func (m *member) detach(name string) string {
 	return strings.TrimSpace(string(m.home.run("run", "--detach", "-o", "name", "--", name)))
 }
 
-// state is of a run, as a node tells it.
+// state returns the state of a run, as a node reports it.
 func (m *member) state(id string) string {
 	m.home.t.Helper()
 	run, err := m.client.Run(m.home.t.Context(), id)
@@ -129,7 +129,7 @@ func (f *flight) logLevels() {
 	one.home.run("node", "log-level", "n2", before)
 }
 
-// drainByHand drains the node that runs a task, and it is drained when that ends, not before.
+// drainByHand drains a node that runs a task. The node is drained when the task ends, and not before.
 func (f *flight) drainByHand(gate string) {
 	f.t.Helper()
 	one, two := f.members[0], f.members[1]
@@ -152,18 +152,18 @@ func (f *flight) drainByHand(gate string) {
 		f.t.Fatal(err)
 	}
 	one.home.run("node", "drain", "n2", "--wait")
-	one.home.run("run", "watch", id) // fails unless it succeeds
+	one.home.run("run", "watch", id) // the command fails unless the run succeeds
 	if run, err := one.client.Run(f.t.Context(), id, skein.WithTasks()); err != nil || len(run.Tasks[0].Attempts) != 1 {
 		f.t.Errorf("%+v, %v", run.Tasks, err)
 	}
-	two.stop() // an order outlives the node's life
+	two.stop() // the order to drain stays in force after a restart of the node
 	two.start()
 	one.home.until("it is drained again", func() bool { return one.nodes()["n2"].State == "drained" })
 	two.home.run("node", "uncordon", "n2")
 	f.own(map[string]int{"n1": 16, "n2": 16})
 }
 
-// ownerOf is the node that owns a workflow's shard.
+// ownerOf returns the node that owns a workflow's shard.
 func (f *flight) ownerOf(workflow string) string {
 	out, err := f.query("select m.name from skein.workflow w join skein.shard s on s.id = w.shard join skein.member m on m.handler = s.owner where w.name = '" + workflow + "'")
 	if err != nil {
@@ -196,7 +196,8 @@ func (f *flight) stopByHand() {
 	f.own(map[string]int{"n1": 0, "n2": 0})
 	var ids []string
 	for i := range 4 {
-		req := api.RunRequest{Workflow: "quick", IdempotencyKey: fmt.Sprint("stopped", i/2)} // each twice, by both nodes
+		// Each run is started twice, through both nodes.
+		req := api.RunRequest{Workflow: "quick", IdempotencyKey: fmt.Sprint("stopped", i/2)}
 		run, started, err := f.members[i%2].client.Start(f.t.Context(), req)
 		if err != nil || run.State != "submitted" || started != (i%2 == 0) {
 			f.t.Fatalf("start while nobody owns anything: %s, started %v: %v", run.State, started, err)
@@ -222,7 +223,8 @@ func (f *flight) stopByHand() {
 	}
 }
 
-// patience: while the owner is dead and not yet deposed, commands wait by themselves and say for what.
+// patience: while the owner is dead and not yet deposed, commands wait without being told to, and say what
+// they wait for.
 func (f *flight) patience() {
 	f.t.Helper()
 	one := f.members[0]

@@ -13,8 +13,9 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestNoRoomForAttempts: a node and a worker whose disks are full take no tasks, and say so; what they were given meanwhile is lost, not
-// failed, and runs elsewhere. What only they may run waits until there is room again.
+// TestNoRoomForAttempts: a node and a worker whose disks are full accept no tasks, and report this. Attempts
+// that they got meanwhile are lost, not failed, and run elsewhere. Tasks that only they may run wait until
+// there is room again.
 func TestNoRoomForAttempts(t *testing.T) {
 	t.Parallel()
 	if why := mountSmall(t, filepath.Join(t.TempDir(), "try"), 1<<20); why != nil {
@@ -92,7 +93,8 @@ func TestNoRoomForAttempts(t *testing.T) {
 	}
 }
 
-// TestCommandsWithoutRoom: a command that finds no room on the disk of its data folder says so, and what to do.
+// TestCommandsWithoutRoom: if the disk of the data folder has no room, the error of a command says so, and
+// says what to do.
 func TestCommandsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

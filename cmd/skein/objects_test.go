@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/blob/blobtest"
 )
 
-// TestArtifactsInObjects: a node and its worker bring artifacts to an S3 server. The node is killed while the
-// store does not answer. The next process brings them, and no task runs twice.
+// TestArtifactsInObjects: a node and its worker upload artifacts to an S3 server. The node is killed while
+// the server does not answer. The next process uploads the artifacts, and no task runs twice.
 func TestArtifactsInObjects(t *testing.T) {
 	t.Parallel()
 	server := blobtest.Serve(t)

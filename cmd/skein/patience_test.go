@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// reluctant is a server that serves nothing, and notes when it was asked.
+// reluctant is a server that refuses all calls, and records the times of the calls.
 type reluctant struct {
 	*httptest.Server
 	mu    sync.Mutex // protects following fields
@@ -48,7 +48,7 @@ func TestPatience(t *testing.T) {
 		name       string
 		retryAfter string
 		silent     bool
-		most       int // requests
+		most       int // the maximum number of requests
 		apart      time.Duration
 	}{
 		{"it says when", "2", false, 4, 2 * time.Second},
@@ -76,7 +76,7 @@ func TestPatience(t *testing.T) {
 					t.Errorf("skein %q asked %d times, want at most %d", args, n, c.most)
 				}
 				if args[1] == "watch" && !c.silent {
-					continue // it only looks: the refusal is its answer
+					continue // skein run watch ends with the refusal, because it only reads
 				}
 				if o.code != exitTimedOut || !strings.Contains(o.err, "stopped waiting") {
 					t.Errorf("skein %q: %v", args, o)

@@ -21,8 +21,8 @@ import (
 // patroniShort is the TTL of Patroni in an ordinary test. Its default is 30 s.
 const patroniShort = 5 * time.Second
 
-// elected is a working cluster over three PostgreSQL under Patroni. Every server, node and worker has a machine of
-// its own.
+// elected is a working cluster over three servers of PostgreSQL that Patroni manages. Every server, node and
+// worker has a machine of its own.
 type elected struct {
 	*chaos
 	patroni *pgtest.Patroni
@@ -56,10 +56,10 @@ func newElected(t *testing.T, ttl time.Duration, seed uint64) *elected {
 	return c
 }
 
-// TestPatroni kills the primary of a cluster under Patroni while runs are started. The cluster is synchronous
-// first: nothing that was acknowledged is lost, and nothing is reported. Then it is asynchronous, and the machine of the
-// primary vanishes with commits that no standby has: the nodes report another era, and every run that the database
-// still knows ends. A former primary returns as a standby.
+// TestPatroni kills the primary of a cluster under Patroni while runs are started. First the cluster is
+// synchronous, so no acknowledged run is lost, and no loss is reported. Then it is asynchronous, and the
+// machine of the primary vanishes with commits that no standby has. The nodes report a new era, and every run
+// that the database still knows ends. A former primary returns as a standby.
 func TestPatroni(t *testing.T) {
 	t.Parallel()
 	rounds, ttl, seed := 1, patroniShort, uint64(time.Now().UnixNano())
@@ -176,7 +176,7 @@ func (c *elected) fallBehind(primary *pgtest.PatroniServer) {
 	c.lan.Around(c.at[primary], nettest.Link{Cut: true})
 }
 
-// quiet checks that no run is lost so far, and that no node tells of a loss.
+// quiet checks that no run is lost so far, and that no node reports a loss.
 func (c *elected) quiet() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -193,7 +193,7 @@ func (c *elected) quiet() {
 	}
 }
 
-// told checks that a node and doctor tell of the loss.
+// told checks that a node and `skein doctor` report the loss.
 func (c *elected) told() {
 	c.t.Helper()
 	c.until("a node tells that the database went back", func() bool {
@@ -204,7 +204,7 @@ func (c *elected) told() {
 		}
 		return false
 	})
-	out, _ := c.members[0].home.cmd("doctor", "--db", c.db).Output() // its exit code tells that the servers do not sync
+	out, _ := c.members[0].home.cmd("doctor", "--db", c.db).Output() // the command fails, because the servers do not sync
 	if !strings.Contains(string(out), "store_regressed") {
 		c.t.Errorf("doctor does not tell: %s", out)
 	}

@@ -31,7 +31,7 @@ func (f *flight) onEach(names ...string) []int {
 	return got
 }
 
-// apply makes a workflow of a node's cluster.
+// apply applies a workflow through a node.
 func (m *member) apply(name, tasks string) {
 	m.home.t.Helper()
 	file := filepath.Join(m.home.t.TempDir(), name+".yaml")
@@ -41,7 +41,7 @@ func (m *member) apply(name, tasks string) {
 	m.home.run("workflow", "apply", file)
 }
 
-// TestDispatchToWorkers: each strategy of choosing a worker.
+// TestDispatchToWorkers checks each strategy for the choice of a worker.
 func TestDispatchToWorkers(t *testing.T) {
 	const tasks = 12
 	names := []string{"a", "b", "c"}
@@ -83,8 +83,8 @@ func TestDispatchToWorkers(t *testing.T) {
 	}
 }
 
-// TestNamedWorker: a task for one worker runs there and nowhere else, fails when that is gone, and waits, which is
-// said, while it is away.
+// TestNamedWorker: a task for one worker runs there and nowhere else, fails when the worker is gone, and
+// waits while the worker is away for a short time, which is reported.
 func TestNamedWorker(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler")
@@ -112,8 +112,8 @@ func TestNamedWorker(t *testing.T) {
 	other.stop()
 }
 
-// TestWorkerWithToken: a worker of a node that others can reach shows a token, over TLS. After the token is
-// revoked, the worker is gone, and its tasks go to a worker with a valid token.
+// TestWorkerWithToken: a worker of a node that others can reach presents a token, over TLS. After the token
+// is revoked, the worker is gone, and its tasks go to a worker with a valid token.
 func TestWorkerWithToken(t *testing.T) {
 	t.Parallel()
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
@@ -138,7 +138,8 @@ func TestWorkerWithToken(t *testing.T) {
 	cert, key := w.certificate()
 	common := append(slices.Clone(w.env), "SKEIN_CA_CERT="+cert)
 	w.env = append(slices.Clone(common), "SKEIN_API_TOKEN="+node)
-	free, err := net.Listen("tcp", "0.0.0.0:0") // otherwise the other nodes would not know its address
+	// A fixed port, because the other nodes would not know the address otherwise.
+	free, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
 	}

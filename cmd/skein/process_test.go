@@ -35,8 +35,8 @@ type world struct {
 	env       []string
 }
 
-// worldLevel is the level of isolation in a world: tasks note what they do in folders of the test. The scripts
-// in testdata run tasks at the default level.
+// worldLevel is the level of isolation in a world. It is none, because tasks write records into folders of
+// the test. The scripts in testdata run tasks at the default level.
 const worldLevel = "SKEIN_ISOLATION=none"
 
 func newWorld(t testing.TB) *world {
@@ -51,7 +51,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, dir: dir, data: data, home: home, bin: filepath.Join(dir, "skein")}
-	// testscript's Main acts as the command that the binary is called by.
+	// testscript.Main acts as the command under whose name the binary is called.
 	if err := os.Symlink(self, w.bin); err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +61,14 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// keeperOf gives the pid of the keeper of a data folder, 0 if there is none.
+// keeperOf returns the pid of the keeper of a data folder, or 0 if there is none.
 func keeperOf(data string) int {
 	text, err := os.ReadFile(filepath.Join(data, "work", "keeper.lock"))
 	if err != nil {
 		return 0
 	}
 	var holder struct{ PID int }
-	_ = json.Unmarshal(text, &holder) // not whole yet: no pid
+	_ = json.Unmarshal(text, &holder) // if the file is not complete yet, there is no pid
 	pid := holder.PID
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	real, _ := filepath.EvalSymlinks(data)
@@ -82,7 +82,7 @@ func keeperOf(data string) int {
 func endKeeper(t testing.TB, data string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		pid := keeperOf(data) // once: a signal to 0 would go to every process of this test
+		pid := keeperOf(data) // read only once, because a signal to 0 would go to every process of this test
 		if pid == 0 {
 			return
 		}
@@ -111,14 +111,14 @@ func killKeeper(t testing.TB, data string) {
 	}
 }
 
-// crash ends the server and its keeper together, as a failure of the machine does.
+// crash ends the server and its keeper together, as a failure of the machine would.
 func (p *process) crash() {
 	p.t.Helper()
 	p.kill()
 	killKeeper(p.t, p.data)
 }
 
-// path gives the path of a file in the world: name itself if it is absolute.
+// path returns the path of a file in the world, or name itself if it is absolute.
 func (w *world) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -126,7 +126,7 @@ func (w *world) path(name string) string {
 	return filepath.Join(w.dir, name)
 }
 
-// write makes a file in the world and gives its path.
+// write makes a file in the world and returns its path.
 func (w *world) write(name, content string) string {
 	w.t.Helper()
 	path := w.path(name)
@@ -136,7 +136,7 @@ func (w *world) write(name, content string) string {
 	return path
 }
 
-// secret makes a file in the world that others cannot read, and gives its path.
+// secret makes a file in the world that others cannot read, and returns its path.
 func (w *world) secret(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
@@ -146,7 +146,7 @@ func (w *world) secret(name, content string) string {
 	return path
 }
 
-// workflow writes a workflow file named like the workflow.
+// workflow writes a workflow file with the name of the workflow.
 func (w *world) workflow(name, tasks string) string {
 	w.t.Helper()
 	return w.write(name+".yaml", "name: "+name+"\ntasks:\n"+tasks)
@@ -161,14 +161,14 @@ func (w *world) read(name string) string {
 	return string(b)
 }
 
-// gate opens what tasks wait for: [ -e name ].
+// gate makes a file that tasks wait for with [ -e name ].
 func (w *world) gate(name string) { w.write(name, "") }
 
-// outcome is how a call of the program ended.
+// outcome is the result of a call of the program.
 type outcome struct {
-	code        int // -1 if it had to be killed
+	code        int // -1 if the program had to be killed
 	out, err    string
-	residentMax int64 // bytes; 0 stands for less than this process
+	residentMax int64 // in bytes; 0 means that the program used less memory than this process
 }
 
 func (o outcome) String() string {
@@ -178,8 +178,8 @@ func (o outcome) String() string {
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(w.bin, args...)
 	cmd.Dir, cmd.Env = w.dir, w.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, // a test that panics leaves nothing
-		Setpgid: true} // what a task does to its parent's group does not reach the test
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, // a test that panics leaves no process
+		Setpgid: true} // a signal that a task sends to the group of its parent does not reach the test
 	return cmd
 }
 
@@ -209,7 +209,7 @@ func (w *world) call(cmd *exec.Cmd) outcome {
 	}
 	timer := time.AfterFunc(awaitMax, func() {
 		w.t.Errorf("skein %.200q: it does not end", cmd.Args[1:])
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // prints the stacks of its goroutines
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // SIGQUIT makes the program print the stacks of its goroutines
 	})
 	err := cmd.Wait()
 	timer.Stop()
@@ -227,7 +227,8 @@ func (w *world) call(cmd *exec.Cmd) outcome {
 	return o
 }
 
-// refused calls the program, which must end with this code and say all of this on stderr.
+// refused calls the program, and checks that it ends with the given code and that stderr contains all given
+// texts.
 func (w *world) refused(code int, says []string, args ...string) outcome {
 	w.t.Helper()
 	o := w.skein(args...)
@@ -252,7 +253,7 @@ func (w *world) expect(o outcome, code int, says, args []string) {
 	}
 }
 
-// verify recounts everything; call it when nothing is expected to be wrong.
+// verify checks the database with `skein verify`. A test calls it when it expects no errors.
 func (w *world) verify() {
 	w.t.Helper()
 	if o := w.skein("verify"); o.code != exitOK {
@@ -278,7 +279,7 @@ func (s *transcript) String() string {
 	return s.b.String()
 }
 
-// process is the program while it runs.
+// process is a running process of the program.
 type process struct {
 	*world
 	cmd   *exec.Cmd
@@ -288,7 +289,7 @@ type process struct {
 	*skein.Client
 }
 
-// start starts the program and does not wait for anything. It is killed at the end of the test.
+// start starts the program and does not wait for anything. The process is killed at the end of the test.
 func (w *world) start(args ...string) *process {
 	w.t.Helper()
 	p := &process{world: w, cmd: w.command(args...), log: &transcript{}, ended: make(chan struct{})}
@@ -346,8 +347,8 @@ func (p *process) ready() {
 	p.Client = k
 }
 
-// ownToken is the token that the node of a data folder made for programs of its user; "": it asks for tokens of the
-// database.
+// ownToken returns the token that the node of a data folder made for programs of its user. It returns "" if
+// the node requires tokens of the database.
 func ownToken(t testing.TB, data string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(data, "access", "local.token"))
@@ -379,7 +380,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// wait waits for the end of the process and gives its exit code.
+// wait waits for the end of the process and returns its exit code.
 func (p *process) wait() int {
 	p.t.Helper()
 	p.eventually("the process ends", func() bool { return !p.alive() })
@@ -395,7 +396,7 @@ func (p *process) stop() {
 	}
 }
 
-// eventually waits for a condition; it is no assertion about time.
+// eventually waits for a condition; it checks nothing about time.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
 	for began := time.Now(); time.Since(began) < awaitMax; time.Sleep(5 * time.Millisecond) {
@@ -415,7 +416,7 @@ func (w *world) appears(name string) {
 	})
 }
 
-// apply makes a version of a workflow whose tasks are these lines, without a folder.
+// apply applies a workflow with the given lines as its tasks, and without files of a folder.
 func (p *process) apply(name, tasks string) {
 	p.t.Helper()
 	_, err := p.Apply(p.t.Context(), name, api.ApplyRequest{Source: "name: " + name + "\ntasks:\n" + tasks, Dir: p.dir})
@@ -433,7 +434,7 @@ func (p *process) begin(name string, params api.Params) string {
 	return run.ID
 }
 
-// ends waits for the end of a run and gives it with its tasks.
+// ends waits for the end of a run and returns it with its tasks.
 func (p *process) ends(id string) api.Run {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), awaitMax)
@@ -449,7 +450,7 @@ func (p *process) ends(id string) api.Run {
 	}
 }
 
-// wantState waits for the end of a run, which must be this one.
+// wantState waits for the end of a run, and checks that it ended in this state.
 func (p *process) wantState(id, state string) api.Run {
 	p.t.Helper()
 	run := p.ends(id)
@@ -474,7 +475,7 @@ func (p *process) logOf(run, task string, attempt int) string {
 	return string(b)
 }
 
-// taskOf finds a task of a run that came with its tasks.
+// taskOf finds a task of a run that was read with its tasks.
 func taskOf(t testing.TB, run *api.Run, name string) *api.Task {
 	t.Helper()
 	for i := range run.Tasks {
@@ -486,7 +487,7 @@ func taskOf(t testing.TB, run *api.Run, name string) *api.Task {
 	return nil
 }
 
-// deref is what a pointer points to, or nothing.
+// deref returns the value that p points to, or the zero value if p is nil.
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -494,8 +495,8 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// processesWith gives the living processes whose command line has a word. A daemon can change its session, its
-// parent and its environment; the command line that a test gave it stays.
+// processesWith returns the living processes whose command line contains a word. A daemon can change its
+// session, its parent and its environment; the command line that a test gave it stays.
 func processesWith(word string) []int {
 	var found []int
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -510,7 +511,8 @@ func processesWith(word string) []int {
 	return found
 }
 
-// leaveNothing ends, at the end of the test, what a failed one has left running under a word.
+// leaveNothing ends, at the end of the test, the processes with a word on their command line that a failed
+// test has left.
 func (w *world) leaveNothing(word string) {
 	w.t.Cleanup(func() {
 		for _, pid := range processesWith(word) {
@@ -546,7 +548,7 @@ func mountSmall(t testing.TB, path string, size int) error {
 	return nil
 }
 
-// fill takes all the room of a file system and gives the file that does.
+// fill fills a file system with one file, and returns its path.
 func fill(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

@@ -45,9 +45,9 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// follow types every command in order. odd says what is different about some of them: the exit code that is
-// right, or -1 for a command that this test replaces or leaves out. After each command it waits for the end
-// of all runs.
+// follow types every command in order. odd has the commands with other expectations: the valid exit codes, or
+// -1 for a command that this test replaces or leaves out. After each command it waits for the end of all
+// runs.
 func (r *reader) follow(lines []string, odd map[string][]int) {
 	r.t.Helper()
 	for _, line := range lines {
@@ -127,9 +127,9 @@ func TestGuide(t *testing.T) {
 	r.verify()
 }
 
-// TestReadme types the commands of the README, except those that build, and those that start or ask the
-// example of a cluster: TestThreeNodes and its like have clusters of their own. The make targets that it
-// names exist.
+// TestReadme types the commands of the README, except those that build, and those that start or call the
+// example of a cluster, because other tests such as TestThreeNodes have their own clusters. It also checks
+// that the make targets that the README names exist.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, makefile := document(t, "README.md"), "\n"+document(t, "Makefile")

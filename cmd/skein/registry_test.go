@@ -24,7 +24,7 @@ type registered struct {
 	links  []*registrytest.Link
 }
 
-// newRegistered starts three nodes. Without the registry, silence counts as death after 10 s.
+// newRegistered starts three nodes. Without the registry, a node is declared dead after a silence of 10 s.
 func newRegistered(t *testing.T, scheme string, server *registrytest.Server) *registered {
 	r := &registered{flight: newFlight(t, 0), server: server}
 	for range 3 {
@@ -42,7 +42,7 @@ func newRegistered(t *testing.T, scheme string, server *registrytest.Server) *re
 	return r
 }
 
-// even waits until all nodes own shards, and none is free.
+// even waits until all nodes own shards, and no shard is free.
 func (r *registered) even() {
 	r.t.Helper()
 	r.until("the shards are spread evenly", func() bool {
@@ -64,7 +64,7 @@ func (r *registered) answers() {
 	}
 }
 
-// lives are the handlers of the nodes: a node that was declared dead gets another one.
+// lives returns the handlers of the nodes. A node that was declared dead gets another handler.
 func (r *registered) lives() string {
 	r.t.Helper()
 	out, err := r.query("select string_agg(name || ':' || handler, ' ' order by name) from skein.member")
@@ -74,7 +74,7 @@ func (r *registered) lives() string {
 	return out
 }
 
-// takeover kills a node, prints how long the others needed, and starts it again.
+// takeover kills a node, prints how long the other nodes needed to own its shards, and starts it again.
 func (r *registered) takeover(m *member, when string) {
 	r.t.Helper()
 	m.kill()
@@ -88,7 +88,7 @@ func (r *registered) takeover(m *member, when string) {
 	r.even()
 }
 
-// unharmed checks that no node is declared dead while do does something to the registry.
+// unharmed checks that no node is declared dead while the function do disturbs the registry.
 func (r *registered) unharmed(what string, do func()) {
 	r.t.Helper()
 	before := r.lives()
@@ -129,9 +129,9 @@ func (r *registered) graph() (check func()) {
 }
 
 // TestRegistries kills nodes of clusters with a real etcd and a real ZooKeeper. The registry is paused, cut
-// off from one node, killed, started again empty, and away together with the database. No node is declared
-// dead because of that, and a node that dies meanwhile is found by its silence in the database. The times
-// are printed.
+// off from one node, killed, restarted without its data, and unreachable together with the database. No node
+// is declared dead because of that, and a node that dies meanwhile is found by its silence in the database.
+// The times are printed.
 func TestRegistries(t *testing.T) {
 	t.Parallel()
 	for scheme, start := range map[string]func(testing.TB, ...string) *registrytest.Server{"etcd": registrytest.Etcd, "zookeeper": registrytest.ZooKeeper} {
@@ -145,7 +145,9 @@ func TestRegistries(t *testing.T) {
 			r.unharmed("one node is cut off from the registry", func() {
 				r.links[2].Cut(true)
 				r.until("it knows", func() bool { return three.metric("skein_registry_up") == "0" })
-				time.Sleep(7 * time.Second) // longer than its session, and than silence would have to last
+				// Longer than the session of the node, and longer than the silence after which a node is
+				// declared dead.
+				time.Sleep(7 * time.Second)
 			})
 			r.links[2].Cut(false)
 			r.answers()
@@ -154,14 +156,15 @@ func TestRegistries(t *testing.T) {
 				r.server.Wipe()
 				r.server.Start()
 				r.answers()
-				time.Sleep(2 * time.Second) // a look of every node, and the grace
+				time.Sleep(2 * time.Second) // enough for a look of every node, and for the grace period
 			})
 			r.takeover(three, "the registry was started again, empty")
 			r.answers()
 			r.server.Pause()
 			r.until("it knows", func() bool { return three.metric("skein_registry_up") == "0" })
 			r.takeover(two, "the registry is frozen")
-			out, _ := three.home.cmd("doctor").CombinedOutput() // it warns of more than this
+			// The command fails, because doctor also warns of other things.
+			out, _ := three.home.cmd("doctor").CombinedOutput()
 			if !regexp.MustCompile(`(?m)^registry[ \t]+warning`).Match(out) {
 				t.Errorf("doctor: %s", out)
 			}
@@ -172,7 +175,9 @@ func TestRegistries(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.server.Pause()
-				time.Sleep(8 * time.Second) // longer than sessions, leases, and the silence of a gone member
+				// Longer than the sessions, the leases, and the silence after which a member is declared
+				// dead.
+				time.Sleep(8 * time.Second)
 				r.server.Resume()
 				if err := r.pg.Thaw(); err != nil {
 					t.Fatal(err)

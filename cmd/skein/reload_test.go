@@ -31,7 +31,7 @@ func (p *process) says(parts ...string) {
 	})
 }
 
-// hangUp sends HUP and waits for n lines that tell the end of a reload with this code.
+// hangUp sends HUP, and waits for the log line with this code that reports the end of the reload.
 func (p *process) hangUp(code string) {
 	p.t.Helper()
 	before := strings.Count(p.log.String(), "code="+code)
@@ -79,7 +79,7 @@ func TestServerReloads(t *testing.T) {
 	}
 	p.eventually("the older runs are deleted", func() bool {
 		_, list := p.ask(http.MethodGet, "/api/v1/runs?workflow=show", nil, nil)
-		return strings.Count(list, `"id":"`) <= 2 // the last one may have come after the pass
+		return strings.Count(list, `"id":"`) <= 2 // the last run may have ended after the cleaning pass
 	})
 
 	w.write("config.yaml", "slots: 3\n")
@@ -91,8 +91,8 @@ func TestServerReloads(t *testing.T) {
 	p.stop()
 }
 
-// TestServerReloadsItsCertificate: after HUP the node shows the new pair, although the time of the file is the same. A broken
-// pair changes nothing.
+// TestServerReloadsItsCertificate: after HUP the node shows the new certificate, although the time of the
+// file is the same. A certificate that does not match its key changes nothing.
 func TestServerReloadsItsCertificate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,7 +136,7 @@ func TestWorkerReloads(t *testing.T) {
 	config := w.write("config.yaml", "log_level: warn\n")
 	w.env = append(w.env, "SKEIN_TOKEN_FILE="+w.secret("token", "skein_worker_x"))
 	p := w.start("worker", "--server", "http://127.0.0.1:1", "--config", config)
-	p.says("level=WARN") // it has found no node
+	p.says("level=WARN") // the worker has found no node
 	w.write("config.yaml", "log_level: info\npass_env: BETA\nslots: 5\n")
 	w.secret("token", "skein_worker_y") // the worker reads it again by itself
 	p.hangUp("settings_need_restart")

@@ -21,8 +21,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// ask sends a request as it is and gives status and body. It shows the token of the node's user, unless the header has
-// an Authorization; if that is "", it shows nothing.
+// ask sends a request unchanged, and returns status and body. It sends the token of the node's user, unless
+// the header has an Authorization. If that is "", it sends no credential.
 func (p *process) ask(method, path string, header map[string]string, body io.Reader) (int, string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, body)
@@ -42,7 +42,7 @@ func (p *process) ask(method, path string, header map[string]string, body io.Rea
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err.Error() // cut off, which is an answer to some
+		return 0, err.Error() // the connection was cut off, which some requests expect
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
@@ -52,7 +52,7 @@ func (p *process) ask(method, path string, header map[string]string, body io.Rea
 	return resp.StatusCode, string(b)
 }
 
-// TestBadRequests: every request that makes no sense is refused as its own fault, as a problem, and changes nothing.
+// TestBadRequests: every invalid request is refused with a status 4xx and a problem, and changes nothing.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,7 +179,7 @@ func TestHalfRequests(t *testing.T) {
 		}
 	}
 	p.wantState(p.begin("a", nil), "succeeded")
-	p.stop() // and none of them keeps it from ending
+	p.stop() // none of the connections prevents the end of the server
 }
 
 // TestManyWatchers: a thousand streams, most of which read nothing, block no other caller.
@@ -284,7 +284,7 @@ func TestSubmissionStorm(t *testing.T) {
 			t.Errorf("%s made %d runs", key, len(ids))
 		}
 	}
-	p.kill() // whatever was answered is on the disk
+	p.kill() // all acknowledged starts are on the disk
 	p = w.server()
 	there := map[string]bool{}
 	for run, err := range p.EachRun(t.Context(), skein.RunsQuery{Workflow: "none", Limit: 1000}) {
@@ -309,8 +309,8 @@ func TestSubmissionStorm(t *testing.T) {
 	w.verify()
 }
 
-// TestOddValues: outputs, logs, parameters, variables of every kind; each is kept as it is, or its task fails and
-// says why.
+// TestOddValues: unusual outputs, logs, parameters and variables of every kind are kept unchanged, or the
+// task fails and the reason is reported.
 func TestOddValues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -380,8 +380,8 @@ tasks:
 	w.verify()
 }
 
-// TestOddExpressions: what fails, or would cost too much, while it is evaluated fails its task or is refused before,
-// and the node lives.
+// TestOddExpressions: an expression that fails, or would cost too much, makes its task fail, or is refused
+// before. The node continues to run.
 func TestOddExpressions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -406,7 +406,7 @@ tasks:
 `, name, f)
 		_, err := p.Apply(t.Context(), name, api.ApplyRequest{Source: source})
 		if errors.Is(err, skein.ErrInvalid) {
-			continue // better still
+			continue // a refusal of the workflow is also correct
 		}
 		if err != nil {
 			t.Fatal(name, err)

@@ -14,9 +14,10 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestRestoredWhileItRuns restores a backup after kill -9 of the server, while its keeper holds attempts,
-// and after it has ended them. The backup knows one attempt, and the other was assigned after it. Both end,
-// none of their results is taken, and their tasks begin again under unused tokens.
+// TestRestoredWhileItRuns restores a backup after kill -9 of the server, while its keeper holds attempts, and
+// again after the keeper has ended them. The backup knows one attempt, and the other was assigned after the
+// backup. Both attempts end, none of their results is accepted, and their tasks begin again under unused
+// tokens.
 func TestRestoredWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]string{"within the lease": "10m", "after the lease": "1s"} {

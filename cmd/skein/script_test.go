@@ -20,7 +20,7 @@ import (
 
 // TestMain makes this test binary the program itself when a script, or a test, calls it as skein.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "kind" { // a keeper starts its own program, which is this one
+	if len(os.Args) > 1 && os.Args[1] == "kind" { // a keeper starts its own program, which is this test binary
 		main()
 	}
 	testscript.Main(m, map[string]func(){"skein": main, "sdk-worker": sdkWorker})
@@ -61,11 +61,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// awaitMax ends a script that waits for what never comes. It is no assertion about time: it is far longer
-// than anything takes.
+// awaitMax ends a script that would wait for ever. It checks nothing about time, because it is far longer
+// than every step takes.
 const awaitMax = 2 * time.Minute
 
-// cmdExits: exits CODE program args… – the program must end with just that code.
+// cmdExits: exits CODE program args… – the program must end with exactly that code.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE program args…")
@@ -86,8 +86,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAwait: await PATTERN program args… – runs the program again and again until its stdout holds the text;
-// or: await file PATH.
+// cmdAwait: await PATTERN program args… – runs the program again and again until its stdout contains the
+// text. The other form is: await file PATH.
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: await TEXT program args…, or await file PATH")
@@ -135,7 +135,7 @@ func cmdSameKeys(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// topKeys gives the keys of a JSON object in the order of the text.
+// topKeys returns the keys of a JSON object in the order of the text.
 func topKeys(text string) (string, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	var keys []string

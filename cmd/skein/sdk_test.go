@@ -23,10 +23,10 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// handlers are those of TestHandlers, and what they have seen.
+// handlers has the task functions of TestHandlers, and the values that they record.
 type handlers struct {
-	begun chan *skein.Task // of wait
-	open  chan struct{}    // lets them end
+	begun chan *skein.Task // the tasks that the kind wait has begun
+	open  chan struct{}    // lets the tasks of wait end
 	ended chan error       // why the context of stuck ended
 	keys  sync.Map         // idempotency key of flaky → attempt
 }
@@ -74,7 +74,7 @@ func (h *handlers) register(w *skein.Worker) {
 	})
 }
 
-// working starts a worker of this process; the function ends it in order.
+// working starts a worker in this process. The returned function ends it in order.
 func (f *flight) working(h *handlers, name string) func() {
 	f.t.Helper()
 	var urls []string
@@ -113,8 +113,9 @@ func inState(state string) func(*api.Task) bool {
 	return func(t *api.Task) bool { return t.State == state }
 }
 
-// TestHandlers has a program of ours do tasks of kinds for a cluster of two nodes: typed input and outputs, retries and what
-// is not retried, panics, logs, stops; a home that dies meanwhile; and the end of the worker.
+// TestHandlers runs tasks of several kinds in this process for a cluster of two nodes. It checks typed input
+// and outputs, errors that are retried and errors that are not, panics, logs, stops, the death of the
+// worker's home, and the end of the worker.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)
@@ -186,7 +187,8 @@ type fleet struct {
 	Odd  string   `json:"odd"`
 }
 
-// plan compares the present state with the wanted one, and returns the tasks for the difference.
+// plan returns a planner that compares the present state with the wanted one, and returns the tasks for the
+// difference.
 func plan(have machines) func(context.Context, *skein.Split[fleet]) ([]*skein.TaskDef, error) {
 	return func(_ context.Context, s *skein.Split[fleet]) (tasks []*skein.TaskDef, err error) {
 		var with struct{ Region string }
@@ -218,8 +220,9 @@ func plan(have machines) func(context.Context, *skein.Split[fleet]) ([]*skein.Ta
 	}
 }
 
-// split has a planner of ours make the tasks of runs: what differs, in its order; nothing; after another try; and what no try makes
-// right. If no worker has the kind of a splitter, explain says so.
+// split runs workflows whose tasks a planner in this process makes. The planner returns the tasks for a
+// difference, in their order, or no tasks. It succeeds only at another try, or fails at every try. If no
+// worker has the kind of a splitter, explain says so.
 func (f *flight) split(c *skein.Client) {
 	t, ctx := f.t, f.t.Context()
 	wf := skein.NewWorkflow("fleet").Param("want", "json", nil).Param("odd", "string", "").
@@ -333,7 +336,7 @@ func (f *flight) printed(c *skein.Client, run, task, want string) {
 // TestSDKExample runs the program of examples/sdk against a cluster of one node.
 func TestSDKExample(t *testing.T) {
 	t.Parallel()
-	f := newPlainFlight(t, 1) // it finds the token by itself
+	f := newPlainFlight(t, 1) // the program finds the token by itself
 	program := filepath.Join(t.TempDir(), "sdk")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "skein.dev/skein/examples/sdk").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

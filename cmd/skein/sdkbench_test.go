@@ -20,9 +20,11 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestHandlerRate prints how many tasks of a kind handlers that do nothing get through in a second: SKEIN_HANDLERS_NODES nodes (one), a worker in
-// this process, everything durable; with SKEIN_HANDLERS_LIMIT the runs pass a queue that lets so many of them run. It asserts nothing about time.
-// SKEIN_HANDLERS=runs×tasks, such as 20x1000. SKEIN_HANDLERS_CHAIN=1 makes each task need the one before, so the time of a task is that of a hop.
+// TestHandlerRate prints how many tasks per second a worker in this process executes, with handlers that do
+// nothing and commits that are synced. It checks nothing about time. SKEIN_HANDLERS=runs×tasks, such as
+// 20x1000, sets the work. SKEIN_HANDLERS_NODES sets the number of nodes; the default is one. With
+// SKEIN_HANDLERS_LIMIT, the runs pass a queue with that limit. SKEIN_HANDLERS_CHAIN=1 makes each task need
+// the previous one, so that the time of a task is the time between two successive tasks.
 // SKEIN_HANDLERS_CALLS=1 sends every report as a call, without lines.
 func TestHandlerRate(t *testing.T) {
 	var runs, tasks int
@@ -37,7 +39,7 @@ func TestHandlerRate(t *testing.T) {
 	}
 	slots, nodes, limit, chain := number("SLOTS", 500), number("NODES", 1), number("LIMIT", 0), number("CHAIN", 0)
 	var transport http.RoundTripper
-	if number("CALLS", 0) > 0 { // a worker makes lines over a transport of net/http only
+	if number("CALLS", 0) > 0 { // a worker opens lines only over a transport of net/http
 		transport = struct{ http.RoundTripper }{&http.Transport{MaxIdleConnsPerHost: 16}}
 	}
 	pg, err := pgtest.Start(pgtest.Options{})

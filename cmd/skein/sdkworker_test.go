@@ -13,7 +13,7 @@ import (
 )
 
 // gated is the input of the kind gated. The task function writes a line to the file Begun, waits until the
-// file Gate is there, and writes a line to the file Done.
+// file Gate exists, and writes a line to the file Done.
 type gated struct{ Begun, Gate, Done string }
 
 // sdkWorker is the main of a program with a task function. Tests start it as a process: sdk-worker URL NAME.

@@ -17,8 +17,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestSecretsAreHidden: no process of the same user, such as a task, reads a server's secrets in what the kernel shows of
-// its environment and its arguments, nor in those of its keeper.
+// TestSecretsAreHidden: the kernel shows the environment and the arguments of a process to other processes of
+// the same user, such as tasks. Those of a server and of its keeper contain no secrets.
 func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,7 +63,7 @@ func TestTokenStaysPrivate(t *testing.T) {
 	defer node.Close()
 	w := newWorld(t)
 	token := w.secret("t", "skein_api_x")
-	url := "http://0.0.0.0:" + node.URL[strings.LastIndex(node.URL, ":")+1:] // which leads to this machine
+	url := "http://0.0.0.0:" + node.URL[strings.LastIndex(node.URL, ":")+1:] // this address leads to this machine
 	w.refused(exitUsage, []string{"plain text", "https://", "--insecure-plaintext"}, "--server", url, "--token-file", token, "run", "list")
 	for _, address := range []string{url[len("http://"):], "node-1:8080"} {
 		w.refused(exitUsage, []string{"plain text"}, "--server", address, "--token-file", token, "run", "list")
@@ -78,8 +78,8 @@ func TestTokenStaysPrivate(t *testing.T) {
 }
 
 // TestComposeMakesTokens runs the script of the compose file that makes the tokens, as sh does in the
-// container. A start that broke off between the token and its file leaves an empty file; the next start mends
-// that. A file that is whole stays.
+// container. A start that was interrupted between the token and its file leaves an empty file. The next start
+// makes a new token for it. A complete file stays.
 func TestComposeMakesTokens(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../deploy/compose.yaml")

@@ -18,16 +18,16 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// secured is how the processes of a cluster under test reach each other: over TLS, each with a token of its
-// kind.
+// secured has the certificates and tokens of a cluster under test. Its processes reach each other over TLS,
+// each with a token of its kind.
 type secured struct {
-	dir    string            // of the files cert.pem, key.pem, and those of the tokens, which are called by their kinds
+	dir    string            // has the files cert.pem and key.pem, and one file for each token, named by its kind
 	tokens map[string]string // by kind
 	http   *http.Client
 }
 
-// newSecured makes what a cluster needs. create makes a token in its database. addresses are those of its
-// machines.
+// newSecured makes the certificate and the tokens of a cluster. The function create makes a token in its
+// database. The parameter addresses has the addresses of its machines.
 func newSecured(t *testing.T, create func(kind string) string, addresses ...net.IP) *secured {
 	t.Helper()
 	s := &secured{dir: t.TempDir(), tokens: map[string]string{}}
@@ -49,7 +49,8 @@ func newSecured(t *testing.T, create func(kind string) string, addresses ...net.
 
 func (s *secured) path(name string) string { return filepath.Join(s.dir, name) }
 
-// env is for every process: a command shows the token of people. That of servers and workers is in files.
+// env returns the environment for every process. Commands use the API token in it. The tokens of servers and
+// workers are in files.
 func (s *secured) env() []string {
 	if s == nil {
 		return nil
@@ -58,7 +59,7 @@ func (s *secured) env() []string {
 		"SKEIN_CA_CERT=" + s.path("cert.pem"), "SKEIN_API_TOKEN=" + s.tokens[store.TokenAPI]}
 }
 
-// args are those of a process that shows a token of another kind.
+// args returns the arguments of a process that presents a token of another kind.
 func (s *secured) args(kind string) []string {
 	if s == nil {
 		return nil
@@ -66,7 +67,7 @@ func (s *secured) args(kind string) []string {
 	return []string{"--token-file", s.path(kind)}
 }
 
-// get reads something of a node that its client has no method for.
+// get reads a path of a node for which the client has no method.
 func (m *member) get(path string) (*http.Response, error) {
 	c := http.DefaultClient
 	req, err := http.NewRequestWithContext(m.home.t.Context(), http.MethodGet, m.client.URL()+path, nil)
@@ -80,8 +81,8 @@ func (m *member) get(path string) (*http.Response, error) {
 	return c.Do(req)
 }
 
-// secure has the cluster ask for tokens and speak TLS. Its database is made now, unless create has another
-// program do that.
+// secure makes the cluster require tokens and TLS. It makes the database now, unless create does this with
+// another program.
 func (f *flight) secure(create func(kind string) string) {
 	f.t.Helper()
 	if create == nil {
@@ -107,7 +108,7 @@ func (f *flight) secure(create func(kind string) string) {
 		return
 	}
 	f.doors = newSecured(f.t, create, nettest.Addresses()...)
-	f.doors.http.Transport.(*http.Transport).DialContext = f.lan.Add(f.t).Dial // this process is at a machine of its own
+	f.doors.http.Transport.(*http.Transport).DialContext = f.lan.Add(f.t).Dial // this process gets its own machine
 }
 
 // byProgram makes tokens with the program of a home.
@@ -117,7 +118,7 @@ func byProgram(h *home) func(kind string) string {
 	}
 }
 
-// trusted is the transport of workers in this process, and their token.
+// worker returns the transport of workers in this process, and their token.
 func (s *secured) worker() (http.RoundTripper, string) {
 	if s == nil {
 		return nil, ""

@@ -101,7 +101,7 @@ func (w *world) sparkSubmit(t *testing.T, libraries string) (path, jar string) {
 	return "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), jars[0]
 }
 
-// TestSparkMaster: a real application of Spark goes on when node and keeper die, and the next attempt waits
+// TestSparkMaster: a real application of Spark continues when node and keeper die, and the next attempt waits
 // for it. A stop ends the application of the next run. With a local master, the application is a process of
 // the attempt.
 func TestSparkMaster(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestSQL runs tasks that execute statements in a real database: with bound parameters, with rows as outputs,
-// once, with a wrong password, and one that is stopped.
+// with a key that makes them take effect once, with a wrong password, and with a stop in the middle.
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// What a tap does to everything that passes it.
+// The following are the effects of a tap on all data that passes it.
 const (
 	tapOpen int32 = iota
 	tapShut       // nothing arrives in either direction, without an error
-	tapUp         // what the caller says does not arrive
+	tapUp         // the data of the caller does not arrive
 	tapDown       // answers do not arrive
-	tapSlow       // everything takes 100 ms
+	tapSlow       // all data is delayed by 100 ms
 )
 
-// tapWrites is the length in bytes from which what a node says at once counts as a transaction that writes: looks and
-// heartbeats are shorter.
+// tapWrites is the length in bytes above which data that a node sends at once is treated as a writing
+// transaction. Reads and heartbeats are shorter.
 const tapWrites = 200
 
 // tap is a proxy between one node and its database, or between a node and its callers.
@@ -31,8 +31,8 @@ type tap struct {
 	l     net.Listener
 	to    func() string
 	mode  atomic.Int32
-	noEnd atomic.Bool // the end of the next transaction is lost, and both sides are hung up
-	noAck atomic.Bool // its answer is lost, and the node is hung up
+	noEnd atomic.Bool // the end of the next transaction is lost, and both connections are closed
+	noAck atomic.Bool // the answer to the next transaction is lost, and the connection of the node is closed
 	wg    sync.WaitGroup
 }
 
@@ -54,7 +54,7 @@ func newTap(t *testing.T, to func() string) *tap {
 			}
 		}
 	})
-	t.Cleanup(func() { _ = l.Close() }) // what passes ends with node and database
+	t.Cleanup(func() { _ = l.Close() }) // open connections end with node and database
 	return p
 }
 

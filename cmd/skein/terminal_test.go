@@ -9,24 +9,25 @@ import (
 	"testing"
 )
 
-// sequences are foreign texts, by their effect on a terminal, and the text that remains.
+// sequences maps texts of other people to the text that remains. The comments name their effect on a
+// terminal.
 var sequences = map[string]string{
 	"plain\ttext ✓\n":                          "plain\ttext ✓\n",
-	"\x1b]52;c;ZXZpbA==\x07a":                  "a", // the clipboard
+	"\x1b]52;c;ZXZpbA==\x07a":                  "a", // writes to the clipboard
 	"\x1b]0;title\x1b\\a":                      "a",
 	"\x1b]8;;http://evil\x1b\\a\x1b]8;;\x1b\\": "a",
 	"\x1b[2J\x1b[Ha":                           "a",
 	"\x1b[3Aa":                                 "a",
 	"\x1b[6na":                                 "a", // asks for an answer
 	"\x1b[?1049ha":                             "a",
-	"\x1bca":                                   "a", // reset
+	"\x1bca":                                   "a", // resets the terminal
 	"\x1b(0a":                                  "a",
 	"\x1bP+q544e\x1b\\a":                       "a",
 	"\x1b_a\x1b\\b":                            "b",
 	"\u009b2Ja\u009d52;c;x\u009cb\u0085":       "ab",
 	"\u009b31ma":                               "a",
 	"\x07\x08\x7f\x0b\x0c\x0e\x00a":            "a",
-	"\x9b2Ja":                                  "\uFFFD2Ja", // no character
+	"\x9b2Ja":                                  "\uFFFD2Ja", // the byte is not a character
 	"one\rtwo\r\nthree":                        "one\ntwo\nthree",
 	"\x1b[31mred\x1b[0m":                       "\x1b[31mred\x1b[0m",
 	"\x1b[1;38;5;9mred\x1b[m":                  "red", // a colour, of logs only

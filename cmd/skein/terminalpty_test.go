@@ -42,13 +42,13 @@ func (w *world) onTerminal(args ...string) string {
 	}
 	cmd := w.command(args...)
 	cmd.Stdout, cmd.Stderr = slave, slave
-	cmd.Env = append(cmd.Env, "TERM=xterm", "CI=1") // colours, and no moving part
+	cmd.Env = append(cmd.Env, "TERM=xterm", "CI=1") // with colours, and without the live part
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
 	_ = slave.Close()
-	text, _ := io.ReadAll(master) // it ends with an error when the last process has closed the terminal
-	_ = cmd.Wait()                // some of these commands tell by their code how the run ended
+	text, _ := io.ReadAll(master) // the read ends with an error when the last process has closed the terminal
+	_ = cmd.Wait()                // the exit code of some of these commands depends on the end of the run
 	return string(text)
 }
 

@@ -38,7 +38,8 @@ func olderTokens() []olderToken {
 	return all
 }
 
-// inserts are the statements that add the tokens; quote quotes bytes as the database does.
+// inserts returns the statements that add the tokens. The format quote writes bytes in the form of the
+// database.
 func inserts(t *testing.T, all []olderToken, quote string) (sql string) {
 	t.Helper()
 	for _, o := range all {
@@ -52,7 +53,7 @@ func inserts(t *testing.T, all []olderToken, quote string) (sql string) {
 	return sql
 }
 
-// migration reads the scripts up to a format, as the program of that format had them.
+// migration returns the scripts up to a format, as the program of that format had them.
 func migration(t *testing.T, engine string, format int) (sql string) {
 	t.Helper()
 	files, err := filepath.Glob("../../internal/store/" + engine + "/migrations/*.sql")
@@ -71,8 +72,8 @@ func migration(t *testing.T, engine string, format int) (sql string) {
 }
 
 // TestUpgradeKeepsTheOperatorIn opens databases of the first format that had tokens. The operator needs no
-// token: the data folder and the database prove enough. The tokens of then go on with the reach that they
-// had, those that had ended stay refused, and doctor says what to tighten.
+// token: the data folder and the database prove enough. The tokens of those versions keep their rights,
+// tokens that had ended stay refused, and doctor says which rights to narrow.
 func TestUpgradeKeepsTheOperatorIn(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestUpgradeKeepsTheOperatorIn(t *testing.T) {
 }
 
 func upgraded(t *testing.T, w *world, all []olderToken, cluster bool) {
-	// Before any node has run: what the folder and the database prove is enough.
+	// Before any node has run, access to the folder and to the database is enough.
 	if o := w.skein("user", "create", "root", "--no-password", "--role", "cluster"); o.code != exitOK {
 		t.Fatalf("no user can be made on the older database: %v", o)
 	}
@@ -145,7 +146,7 @@ func upgraded(t *testing.T, w *world, all []olderToken, cluster bool) {
 		if refused := code == 401 || code == 403; refused != (want.worker != 200) {
 			t.Errorf("%s as a worker: %d %.200s", o.name, code, text)
 		}
-		if !cluster { // it has no calls of nodes
+		if !cluster { // a single node accepts no calls of nodes
 			continue
 		}
 		code, text = ask(o, "POST", "/internal/v1/wake", json, "{}")

@@ -19,9 +19,10 @@ func (m *member) half() []string {
 	return found
 }
 
-// TestArtifactsOfWorkers: what a task on a worker leaves behind is with its home, whole, and read by way of any node. When
-// the worker dies while it brings it, the next process brings it, under the same token; when the home dies, another
-// node gets it; nothing half is left. What a node kept itself is gone with it, and that is said.
+// TestArtifactsOfWorkers: the artifacts of a task on a worker are stored at its home, completely, and can be
+// read through any node. If the worker dies during an upload, the next process uploads the artifact under the
+// same token. If the home dies, another node gets the artifact. No incomplete upload is left. The artifacts
+// that a node stored itself are gone with the node, and the error says so.
 func TestArtifactsOfWorkers(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=10s")
@@ -61,7 +62,7 @@ func TestArtifactsOfWorkers(t *testing.T) {
 	const size = 96 << 20
 	one.apply("large", fmt.Sprintf("  a: {run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros]}\n", size))
 	sum := sha256.Sum256(append(make([]byte, size), "end\n"...))
-	// brought waits until the run has ended well, and compares.
+	// brought waits until the run has succeeded, and compares its artifact and its number of attempts.
 	brought := func(id string, attempts int) {
 		t.Helper()
 		f.until("the run ends", func() bool { return one.state(id) == "succeeded" })
@@ -104,8 +105,8 @@ func TestArtifactsOfWorkers(t *testing.T) {
 	other.stop()
 }
 
-// TestInputsOfWorkers: a task on a worker gets what a task on another worker, and one on a node, has kept, whichever nodes the
-// files lie with; the loss of its home in the middle costs no attempt and no file.
+// TestInputsOfWorkers: a task on a worker gets the artifacts of a task on another worker, and of a task on a
+// node, whichever nodes store the files. If its home dies meanwhile, no attempt and no file is lost.
 func TestInputsOfWorkers(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2, "SKEIN_LAG=10s")
@@ -148,8 +149,8 @@ func TestInputsOfWorkers(t *testing.T) {
 		t.Errorf("%d attempts' files are left with the worker", n)
 	}
 
-	// The files of a node go with it, unless the nodes share a folder. Files on the other node arrive through
-	// another home.
+	// The files of a node are gone with the node, unless the nodes share a folder. Files on the other node arrive
+	// through another home.
 	keeper := other.name
 	one.apply("again", fmt.Sprintf(`
   big: {node: %s, run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros]}

@@ -15,7 +15,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// place is a folder by which tasks and a test tell each other how far they are.
+// place is a folder by which tasks and a test exchange their progress.
 type place struct {
 	f   *flight
 	dir string
@@ -38,7 +38,7 @@ func (p place) appears(name string) {
 	})
 }
 
-// attempts are those of a task.
+// attempts returns the attempts of a task.
 func (m *member) attempts(run, task string) []api.Attempt {
 	m.home.t.Helper()
 	t, err := m.client.Task(m.home.t.Context(), run, task)
@@ -48,16 +48,16 @@ func (m *member) attempts(run, task string) []api.Attempt {
 	return t.Attempts
 }
 
-// printed is the whole log of a task's first attempt.
+// printed returns the whole log of a task's first attempt.
 func (m *member) printed(run, task string) string {
 	m.home.t.Helper()
 	return string(m.home.run("logs", run+"/"+task, "--attempt", "1"))
 }
 
-// TestWorkerRestartAdopts: a worker dies of kill -9. Its keeper continues, and the next worker over the
-// same data folder adopts the attempts under the same handler. Running attempts end under their tokens with
-// complete logs. Ends in between are reported, even if nothing else ran and the keeper has gone, too. A
-// worker of another name gets none of them.
+// TestWorkerRestartAdopts: a worker is killed. Its keeper continues, and the next worker over the same data
+// folder adopts the attempts under the same handler. Running attempts end under their tokens with complete
+// logs. The ends of attempts in the meantime are reported, even if no other attempt ran and the keeper has
+// ended, too. A worker of another name gets none of them.
 func TestWorkerRestartAdopts(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=2m")
@@ -81,7 +81,7 @@ func TestWorkerRestartAdopts(t *testing.T) {
 			p.appears("did")
 		}
 		w.start()
-		p.appears("at-next") // the worker is back, and was heard
+		p.appears("at-next") // the worker is back, and its report has arrived
 	}
 	f.until("the room that an adopted attempt takes is counted", func() bool { return f.row("handler", "w1") == handler && node.nodes()["w1"].Slots.Busy == 1 })
 	p.open("open")
@@ -112,7 +112,7 @@ func TestWorkerRestartAdopts(t *testing.T) {
 	f.until("its log is there", func() bool { return node.printed(run, "a") == "told\n" })
 	f.until("the worker is one of its own again", func() bool { h := f.row("handler", "w1"); return h != "" && h != handler })
 
-	// What another one has left is not adopted.
+	// A worker does not adopt the attempts of another worker.
 	mark := fmt.Sprint("other", os.Getpid())
 	node.apply("other", fmt.Sprintf("  a: {node: w1, run: \"touch %[1]s/at-other; sleep 600; : %[2]s\"}\n", p.dir, mark))
 	run = node.detach("other")

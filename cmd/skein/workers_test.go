@@ -22,7 +22,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// hand is a worker under test: a process with a data folder of its own, and no way to the database.
+// hand is a worker under test: a process with a data folder of its own, and no connection to the database.
 type hand struct {
 	f    *flight
 	home *home
@@ -32,7 +32,7 @@ type hand struct {
 	log  *bytes.Buffer
 }
 
-// worker starts one that knows the nodes of now.
+// worker starts a worker that knows the addresses of the present nodes.
 func (f *flight) worker(name string, args ...string) *hand {
 	f.t.Helper()
 	w := &hand{f: f, home: f.newHome(), name: name, args: args}
@@ -86,16 +86,16 @@ func (w *hand) stop() {
 	}
 }
 
-// until is for what costs a process to ask.
+// until waits for a condition whose check starts a process, so it pauses between two checks.
 func (f *flight) until(what string, is func() bool) {
 	f.t.Helper()
 	f.members[0].home.until(what, func() bool {
-		time.Sleep(50 * time.Millisecond) // between two looks
+		time.Sleep(50 * time.Millisecond) // the pause between two checks
 		return is()
 	})
 }
 
-// row is a column of the row of a member.
+// row returns the value of a column in the row of a member.
 func (f *flight) row(column, name string) string {
 	out, err := f.query("select " + column + " from skein.member where name = '" + name + "'")
 	if err != nil {
@@ -104,7 +104,8 @@ func (f *flight) row(column, name string) string {
 	return out
 }
 
-// mostAtOnce is the highest number of attempts of some runs that one handler had at one moment, by the times of the attempts.
+// mostAtOnce returns the highest number of attempts of some runs that one handler had at one moment, by the
+// times of the attempts.
 func (f *flight) mostAtOnce(runs []string) (most int) {
 	f.t.Helper()
 	type change struct {
@@ -142,9 +143,10 @@ func (f *flight) mostAtOnce(runs []string) (most int) {
 	return most
 }
 
-// TestRemoteWorkers runs graphs on two workers of a cluster of three nodes that run nothing themselves, while a
-// worker is killed, its home is killed, and a worker is frozen for longer than its lease: every run ends right,
-// in order, no task runs twice under one token, and no worker has more than its slots.
+// TestRemoteWorkers runs graphs on two workers of a cluster of three nodes that run nothing themselves, while
+// a worker is killed, its home is killed, and a worker is frozen for longer than its lease: every run ends
+// with the right state, its tasks run in order, no task runs twice under one token, and no worker has more
+// attempts than slots.
 func TestRemoteWorkers(t *testing.T) {
 	t.Parallel()
 	const graphs, layers, width, slots = 4, 6, 15, 10
@@ -173,7 +175,7 @@ func TestRemoteWorkers(t *testing.T) {
 	}
 	faults := []func(){
 		func() { hands[0].kill(); hands[0].start() },
-		func() { // its home dies: it goes to another, with all that it runs
+		func() { // the home of a worker dies, and the worker attaches to another node with all its running attempts
 			was := f.row("home", "w2")
 			for _, m := range f.members {
 				if f.row("handler", m.name) == was {
@@ -189,7 +191,7 @@ func TestRemoteWorkers(t *testing.T) {
 			}
 			t.Errorf("nobody is the home %s", was)
 		},
-		func() { // frozen for longer than its lease
+		func() { // the worker is frozen for longer than its lease
 			handler := f.row("handler", "w1")
 			if err := hands[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)

@@ -42,7 +42,8 @@ func cached(t *testing.T, name string) string {
 	return dir
 }
 
-// java starts a program of Java in a folder, which ends with the test. Its log is the file log there.
+// java starts a program of Java in a folder. The program ends with the test, and writes its log into the file
+// log of the folder.
 func (w *world) java(dir string, args ...string) {
 	w.t.Helper()
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -129,15 +130,16 @@ func (w *world) miniYARN(t *testing.T, libraries string) (url, conf string) {
 	return url, conf
 }
 
-// TestYARN: a real job of MapReduce goes on when node and keeper die. The next attempt waits for it, so YARN
-// sees one application. A stop kills the application of the next run.
+// TestYARN: a real job of MapReduce continues when node and keeper die. The next attempt waits for it, so
+// YARN sees one application. A stop kills the application of the next run.
 func TestYARN(t *testing.T) {
 	libraries := cached(t, "hadoop")
 	w := newWorld(t)
 	url, conf := w.miniYARN(t, libraries)
 	w.folder("bin")
 	program := w.write("bin/hadoop", "#!/bin/sh\nshift\nexec java -Xmx256m -cp \"$HADOOP_CONF_DIR:"+libraries+"/*\" org.apache.hadoop.util.RunJar \"$@\"\n")
-	jar, err := filepath.Glob(libraries + "/jsr305-*.jar") // the class is in the libraries, but a jar is asked for
+	// The class is in the libraries, but the command requires a jar.
+	jar, err := filepath.Glob(libraries + "/jsr305-*.jar")
 	if err == nil {
 		err = os.Chmod(program, 0o755)
 	}
@@ -180,7 +182,7 @@ func TestYARN(t *testing.T) {
 	}
 }
 
-// TestSparkOnYARN: a real application of Spark in a real cluster of YARN goes on when node and keeper die.
+// TestSparkOnYARN: a real application of Spark in a real cluster of YARN continues when node and keeper die.
 // There is one application, which began once.
 func TestSparkOnYARN(t *testing.T) {
 	libraries := cached(t, "spark")
