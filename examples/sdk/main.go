@@ -1,4 +1,4 @@
-// Command sdk is a worker and its client in one program: it does tasks of two kinds, builds a workflow of
+// Command sdk is a worker and its client in one program: it runs tasks of two kinds, builds a workflow of
 // them, runs it and reads the outputs. See README.md.
 package main
 
@@ -17,7 +17,7 @@ import (
 	skein "skein.dev/skein/sdk"
 )
 
-// Order is the input of orders.price, Price its result.
+// Order is the input of the kind orders.price, and Price is its result.
 type (
 	Order struct {
 		Item  string `json:"item"`
@@ -58,7 +58,7 @@ func invoice(_ context.Context, t *skein.Task, in Invoice) (Total, error) {
 	return sum, nil
 }
 
-// shop returns the workflow: two prices side by side, then their sum.
+// shop returns the workflow. It computes two prices at the same time, and then their sum.
 func shop() *skein.Workflow {
 	return skein.NewWorkflow("shop").
 		Param("count", "int", 2).

@@ -16,7 +16,7 @@ func NewAlerts(c *Client) Alerts { return Alerts{c} }
 
 // AlertFilter selects alerts.
 type AlertFilter struct {
-	Namespace string // "" selects all
+	Namespace string // "" selects all namespaces
 	Workflow  string // NAME or NAMESPACE/NAME; "" selects all workflows
 	State     string // open, acknowledged or resolved; if "", All decides
 	All       bool   // include resolved alerts

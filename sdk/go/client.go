@@ -71,10 +71,10 @@ func WithToken(token string) Option { return func(k *Client) { k.token = token }
 // takes precedence. nil means that there is no session.
 func WithSession(cookie *http.Cookie) Option { return func(k *Client) { k.session = cookie } }
 
-// WithPatience repeats a request for up to d if the server answers 503 with Retry-After. Servers answer so
-// while no node owns the shards of a dead node, or while the database does not answer. At the first refusal
-// of a request, the client calls waiting, unless waiting is nil. Each POST without an idempotency key gets
-// one.
+// WithPatience repeats a request for up to d if the server answers 503 with Retry-After. Servers give this
+// answer while no node owns the shards of a dead node, or while the database does not answer. At the first
+// refusal of a request, the client calls waiting, unless waiting is nil. Each POST without an idempotency key
+// gets one.
 func WithPatience(d time.Duration, waiting func(*Error)) Option {
 	return func(k *Client) { k.patience, k.waiting = d, waiting }
 }

@@ -44,7 +44,7 @@ func Example() {
 		}
 		l, err := c.Logs(ctx, run.ID, task.Name, skein.LogQuery{})
 		if errors.Is(err, skein.ErrNotFound) {
-			continue // never started
+			continue // the attempt never started
 		}
 		if err != nil {
 			log.Fatal(err)

@@ -157,8 +157,8 @@ func (c *Client) ResumeSchedule(ctx context.Context, workflow, trigger, reason s
 	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "resume", reason)
 }
 
-// PlanPause plans a pause of a trigger: its instants from From (nil: now) on, and before Until, are recorded
-// as skipped. Options: [Key].
+// PlanPause plans a pause of a trigger. Its instants from From until before Until are recorded as skipped. If
+// From is nil, the pause begins now. Options: [Key].
 func PlanPause(ctx context.Context, c *Client, workflow, trigger string, req api.PauseRequest, opts ...CallOption) (s api.Schedule, err error) {
 	return pauseVerb(ctx, c, scheduleCall(http.MethodPost, workflow, trigger, opts), "pause", req)
 }

@@ -24,7 +24,7 @@ import (
 type WorkerOptions struct {
 	Name   string            // name in the cluster, which must be free; "" means host and process
 	Slots  int               // bounds the concurrent task functions; 0 means four per core
-	Groups []string          // worker groups that it belongs to
+	Groups []string          // worker groups that the worker belongs to
 	Labels map[string]string // labels that tasks may require
 	Token  string            // a token of the kind worker, if the nodes require one
 	Drain  time.Duration     // how long task functions may continue when the worker must end; 0 means a minute
@@ -167,7 +167,7 @@ type Task struct {
 	// the spans of the task its children.
 	Traceparent string
 	LockToken   int64     // rises with every grant of the run's locks; 0 if the run holds no lock
-	Instant     time.Time // rises with every grant of the run's locks; 0 if the run holds no lock
+	Instant     time.Time // the logical instant of the run, such as the instant of its trigger
 
 	ctx context.Context
 	log *attemptLog

@@ -16,7 +16,7 @@ import (
 // attempt is the worker's state of an attempt, until its result is acknowledged.
 type attempt struct {
 	job    *workerv1.Job
-	masks  *mask.Set // of the attempt's secrets; nil if it has none
+	masks  *mask.Set // masks the attempt's secrets; nil if it has none
 	log    *attemptLog
 	began  time.Time
 	ctx    context.Context

@@ -75,7 +75,7 @@ func TestReportsOverLines(t *testing.T) {
 	}
 	gone.Store(true)
 	lines.Close()
-	// By ordinary calls, until reports are frequent enough for another line.
+	// The worker uses ordinary calls until reports are frequent enough for another line.
 	for began := time.Now(); refused.Load() == 0; next() {
 		if time.Since(began) > 2*time.Minute {
 			t.Fatal("nobody asked for a line since they ended")

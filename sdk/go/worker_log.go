@@ -25,7 +25,7 @@ const (
 type attemptLog struct {
 	to   *logs
 	of   *workerv1.Job
-	mask *mask.Writer // of the attempt's secrets; nil if it has none
+	mask *mask.Writer // masks the attempt's secrets; nil if it has none
 
 	mu       sync.Mutex // protects the following fields
 	buf      []byte

@@ -130,7 +130,7 @@ func (s *attached) drain() {
 	}
 }
 
-// leave reports the end of this worker, so that no node has to wait until it counts as dead.
+// leave reports the end of this worker, so that no node has to wait until it declares the worker dead.
 func (s *attached) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), session.RegisterMax)
 	defer cancel()

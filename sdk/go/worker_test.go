@@ -161,8 +161,8 @@ func job(token int64, input string) *workerv1.Job {
 		Traceparent: trace}
 }
 
-// TestResultsAreSaidUntilTaken checks that a result is reported until a node has accepted it, once per
-// attempt, and that the worker does not leave before that.
+// TestResultsAreSaidUntilTaken checks that the result of each attempt is reported until a node has accepted
+// it, and not again afterwards, and that the worker does not leave before that.
 func TestResultsAreSaidUntilTaken(t *testing.T) {
 	d := newDesk(t)
 	d.refuse = 3
@@ -202,7 +202,7 @@ func TestAnswersBringWhatFollows(t *testing.T) {
 	d.lose = 1
 	calls := 0
 	end := d.begin(func(w *skein.Worker) {
-		// Not concurrent, because there is one slot.
+		// The calls do not run concurrently, because there is only one slot.
 		skein.Handle(w, "k", func(context.Context, *skein.Task, struct{}) (struct{}, error) { calls++; return struct{}{}, nil })
 	})
 	for token := range int64(3) {
@@ -332,7 +332,7 @@ func TestEndsOfHandlers(t *testing.T) {
 	}
 }
 
-// TestWorkersThatCannotBe checks that an error that does not pass by itself is returned at once.
+// TestWorkersThatCannotBe checks that Run at once returns an error that only a person can correct.
 func TestWorkersThatCannotBe(t *testing.T) {
 	none := func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil }
 	for want, make := range map[string]func() *skein.Worker{

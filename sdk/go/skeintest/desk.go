@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// poll bounds how long a call waits for news. lag is the silence after which a worker counts as dead.
+	// poll bounds how long a call waits for news. lag is the silence after which a worker is declared dead.
 	poll, lag = 5 * time.Second, time.Minute
 	// shortLag is the lag of a worker that the test cuts off.
 	shortLag = 400 * time.Millisecond
@@ -36,7 +36,7 @@ type desk struct {
 	lease    int64
 	given    bool
 	stopping bool
-	fenced   bool // the worker counts as dead
+	fenced   bool // the worker was declared dead
 	cut      bool // calls get no answer until the attempt has ended
 	cutting  bool // the next registration gets a short lag, and then the worker is cut off
 	result   *workerv1.Result

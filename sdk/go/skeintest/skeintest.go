@@ -150,8 +150,8 @@ func (a *Attempt) Wait() *Result {
 // Stop ends the attempt as a person would: its context ends with skein.ErrStopped.
 func (a *Attempt) Stop() { a.desk.stop() }
 
-// Fence takes the attempt from its worker, which then counts as dead. The context of the attempt ends with
-// skein.ErrFenced.
+// Fence takes the attempt from its worker, as if the worker had been declared dead. The context of the
+// attempt ends with skein.ErrFenced.
 func (a *Attempt) Fence() { a.desk.fence() }
 
 // CutOff keeps the worker from reaching a node until the attempt ends. The context of the attempt ends with

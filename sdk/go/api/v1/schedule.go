@@ -31,8 +31,8 @@ type Schedule struct {
 	ModifiedAt        Time            `json:"modified_at" format:"date-time"`
 }
 
-// PlannedPause is a range of time in which a trigger does not fire: its instants from the beginning on, and
-// before the end, are recorded as skipped.
+// PlannedPause is a range of time in which a trigger does not fire: its instants from the beginning of the
+// range until before its end are recorded as skipped.
 type PlannedPause struct {
 	From   Time    `json:"from" format:"date-time"`
 	Until  Time    `json:"until" format:"date-time" doc:"The first instant that fires again."`

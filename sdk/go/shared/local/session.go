@@ -18,7 +18,7 @@ import (
 // Session is the session that this user's commands use for calls to a server.
 type Session struct {
 	Address string    `json:"address"`
-	Cookie  string    `json:"cookie"` // its name
+	Cookie  string    `json:"cookie"` // the name of the cookie
 	Secret  string    `json:"secret"`
 	User    string    `json:"user"`
 	Ends    time.Time `json:"ends"` // latest end of the session; an unused session ends earlier

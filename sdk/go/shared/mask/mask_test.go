@@ -58,7 +58,7 @@ func slowly(form Form, text []byte) int {
 	return 0
 }
 
-// long reports whether a text contains more adjacent line-end bytes than one line end has.
+// long reports whether a text contains a sequence of line-end bytes that is longer than one line end.
 func long(text string) bool {
 	ends := strings.NewReplacer("\r", "\n").Replace(text)
 	return strings.Contains(ends, "\n\n\n")
@@ -110,7 +110,7 @@ func TestForms(t *testing.T) {
 		}
 		for before := range 80 { // base64(1) of the value, with text before it and a line end after it
 			text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + v + "\n"))
-			// Bytes that do not depend on the value alone.
+			// open is the number of bytes that do not depend on the value alone.
 			open := len(text) - (8*(before+len(v))/6 - (8*before+5)/6)
 			for _, end := range []string{"\n", "\r\n"} {
 				wrapped := text
@@ -143,7 +143,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestOutputs checks that outputs are searched as their readers decode them.
+// TestOutputs checks that secrets are found in outputs after the decoding that readers of the outputs use.
 func TestOutputs(t *testing.T) {
 	s := NewSet([]string{"pässword/1"})
 	for text, want := range map[string]bool{

@@ -261,8 +261,8 @@ func (s *Session[T]) missed() {
 	}
 }
 
-// Drain makes the worker take no new attempts, and reports that to the home at once. It returns the number of
-// attempts without a verdict.
+// Drain makes the worker accept no new attempts, and reports this to the home at once. It returns the number
+// of attempts without a verdict.
 func (s *Session[T]) Drain() (open int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +315,7 @@ func (s *Session[T]) Emptied(ctx context.Context, end func(left int, again bool)
 	}
 }
 
-// Leave ends the registration, so that the nodes need not wait until the worker counts as dead.
+// Leave ends the registration, so that the nodes need not wait until they declare the worker dead.
 func (s *Session[T]) Leave() {
 	c, err := s.Caller()
 	if err != nil {

@@ -133,7 +133,7 @@ type Session[T any] struct {
 	ack     int64
 	// Jobs may have been lost on the way, or found no slot; the next Poll requests them again.
 	again      bool
-	asking     bool               // the open Poll has requested them
+	asking     bool               // the open Poll has requested these jobs
 	hangUp     context.CancelFunc // ends the open Poll
 	hungUp     bool               // hangUp was called
 	draining   bool
