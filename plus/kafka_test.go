@@ -82,7 +82,8 @@ func TestKafka(t *testing.T) {
 
 	// Records that cannot be used are recorded as missed, and do not stop the source.
 	b.send("poison", 1, "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `{"n":2}`)
-	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: "poison", Key: []byte("k")}).FirstErr(); err != nil { // a tombstone
+	// A tombstone, which is a record without a value.
+	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: "poison", Key: []byte("k")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	n.apply("poison", `kafka: {connection: k1, topic: poison, from: beginning}, overlap: allow`, wait)
@@ -121,7 +122,7 @@ func TestKafka(t *testing.T) {
 	until(t, "a record of the secured listener has fired", func() bool { return n.schedule("safe").Fired == 1 })
 	n.free("canary-8842")
 
-	// SCRAM, with the right and with a wrong password.
+	// SCRAM works with the right password, and a wrong password is refused.
 	n.run("wrong-8842", "secret", "set", "WRONG")
 	for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
 		sign := func(name, secret string) {
@@ -141,7 +142,7 @@ func TestKafka(t *testing.T) {
 	b.send("many", 3, numbered(0, 120)...)
 	until(t, "the records have fired", func() bool { s := n.schedule("many"); return s.Source.Lag != nil && *s.Source.Lag == 0 && s.Fired >= 3 })
 
-	// A trigger says in words why it cannot read.
+	// The state of a trigger says in words why the trigger cannot read.
 	for name, c := range map[string][2]string{"away": {"away", "refused"}, "wrong": {"wrong", "SASL_AUTHENTICATION_FAILED"}, "strange": {"strange", "certificate"},
 		"notopic": {"k1", "there is no topic"}} {
 		n.apply(name, `kafka: {connection: `+c[0]+`, topic: `+name+`}`, wait)
@@ -202,7 +203,7 @@ func TestKafkaThroughKills(t *testing.T) {
 }
 
 // TestKafkaOffsets starts runs for ranges of offsets. Each offset is in the range of one run, also if the
-// node and the source are killed. Offsets of a transaction that is open or aborted wait.
+// node and the source are killed. Offsets of an open transaction wait until the transaction ends.
 func TestKafkaOffsets(t *testing.T) {
 	b := startBroker(t)
 	n := startNode(t)
@@ -279,7 +280,7 @@ func TestKafkaOffsets(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the partition of the transaction is in a range", func() bool { return n.schedule("orders").Fired >= 6 })
-	if offsets, _ := covered(); offsets != 164 { // with the mark of the transaction
+	if offsets, _ := covered(); offsets != 164 { // the count includes the mark at the end of the transaction
 		t.Errorf("%d offsets are in ranges", offsets)
 	}
 }

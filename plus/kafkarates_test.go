@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestKafkaRates prints how many records a second the source kafka takes on this machine: into runs for 500
-// records each, and into a run for each record. The records are there before the trigger.
+// TestKafkaRates prints how many records per second the source kafka reads on this machine, with one run for
+// 500 records and with one run for each record. All records are written before the trigger is applied.
 func TestKafkaRates(t *testing.T) {
 	b := startBroker(t)
 	n := startNode(t)
@@ -19,7 +19,7 @@ func TestKafkaRates(t *testing.T) {
 	for _, c := range []struct {
 		name, trigger string
 		records       int
-		took          func(s *schedule) int64 // the records that are stored
+		took          func(s *schedule) int64 // returns the number of stored records
 	}{
 		{"batches", `batch: {max: 500, wait: 1s}}, overlap: allow`, 100_000, func(s *schedule) int64 { return 500 * s.Fired }},
 		{"singles", `isolation: read_committed}, overlap: allow`, 20_000, func(s *schedule) int64 { return s.Fired }},

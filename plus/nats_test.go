@@ -158,7 +158,7 @@ func TestNATS(t *testing.T) {
 	s.send("many", numbered(0, 120)...)
 	until(t, "the messages have fired", func() bool { return n.items("many") == 120 })
 
-	// A trigger says in words why it cannot read.
+	// The state of a trigger says in words why the trigger cannot read.
 	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "WORK", Subjects: []string{"work"}, Retention: jetstream.WorkQueuePolicy}); err != nil {
 		t.Fatal(err)
 	}

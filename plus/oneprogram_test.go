@@ -35,7 +35,8 @@ func inside(t *testing.T, node int) (pids []int) {
 	return pids
 }
 
-// TestOneProgram: skein that is built with the tag plus reads brokers without skein-plus next to it.
+// TestOneProgram: a program skein that was built with the tag plus reads brokers without skein-plus next to
+// it.
 func TestOneProgram(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-tags", "plus", "-o", filepath.Join(bin, "skein"), "../cmd/skein").CombinedOutput(); err != nil {

@@ -105,7 +105,7 @@ func TestRedis(t *testing.T) {
 	send("many", numbered(0, 120)...)
 	until(t, "the entries have fired", func() bool { return n.items("many") == 120 })
 
-	// A trigger says in words why it cannot read.
+	// The state of a trigger says in words why the trigger cannot read.
 	if err := rdb.Set(t.Context(), "text", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"skein.dev/skein/plus/stream"
 )
 
-// ranges gives ranges of offsets of a topic, and reads no records.
+// ranges makes events of ranges of offsets of a topic, and reads no records.
 type ranges struct {
 	*source
-	next time.Time // when the ends of the partitions are read again
+	next time.Time // the time at which the ends of the partitions are read again
 }
 
 // span is a range of offsets of a partition: from From until before To.
@@ -26,7 +26,8 @@ type span struct {
 	To        int64 `json:"to"`
 }
 
-// Read implements stream.Log. It waits for the next look, and gives one event if there are new offsets.
+// Read implements stream.Log. It waits until the next look is due, and adds one event if there are new
+// offsets.
 func (r *ranges) Read(ctx context.Context, lines *stream.Lines) error {
 	timer := time.NewTimer(time.Until(r.next))
 	defer timer.Stop()
@@ -41,7 +42,7 @@ func (r *ranges) Read(ctx context.Context, lines *stream.Lines) error {
 	}
 	ends, err := r.list(context.WithoutCancel(ctx), ask, len(r.at.Next)) // the request continues when the look ends
 	if err != nil {
-		return stream.Pause(ctx) // the next look says why
+		return stream.Pause(ctx) // the next look finds the cause
 	}
 	spans, rest := spansOf(r.at.Next, ends, r.with.OffsetsMax)
 	if !rest {
@@ -60,8 +61,8 @@ func (r *ranges) Read(ctx context.Context, lines *stream.Lines) error {
 	return nil
 }
 
-// spansOf returns the new offsets of partitions, and at most a number of them. Each partition with new
-// offsets has a share. rest reports whether offsets are left.
+// spansOf returns the new offsets of partitions, at most most of them in all. Each partition with new offsets
+// gets a share. rest reports whether further offsets are left.
 func spansOf(next [][2]int64, ends []int64, most int64) (all []span, rest bool) {
 	for p, n := range next {
 		if n[0] < ends[p] {
@@ -70,7 +71,7 @@ func spansOf(next [][2]int64, ends []int64, most int64) (all []span, rest bool) 
 	}
 	for i := range all {
 		s := &all[i]
-		share := max(1, most/int64(len(all)-i)) // later partitions share the rest of the earlier ones
+		share := max(1, most/int64(len(all)-i)) // later partitions share the offsets that earlier partitions left
 		if s.To-s.From > share {
 			s.To, rest = s.From+share, true
 		}
@@ -93,7 +94,7 @@ func (r *ranges) event(spans []span) feed.Event {
 		ending[strconv.Itoa(s.Partition)] = s.To
 		total += s.To - s.From
 	}
-	raw, _ := json.Marshal(spans) // numbers cannot fail
+	raw, _ := json.Marshal(spans) // the encoding of numbers never fails
 	sum := sha256.Sum256(raw)
 	topic := r.with.Topic
 	return stream.Event(fmt.Sprintf("%s %s offsets %x", topic, r.at.ID[:min(len(r.at.ID), 8)], sum[:8]), fmt.Sprintf("%d offsets of %s", total, topic), time.Now(), struct {

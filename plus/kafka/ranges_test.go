@@ -21,7 +21,7 @@ func TestSpans(t *testing.T) {
 		{[]int64{9, 7, 2, 3}, 10, []span{{0, 5, 9}, {2, 0, 2}}, false},
 		{[]int64{100, 8, 100, 4}, 10, []span{{0, 5, 7}, {1, 7, 8}, {2, 0, 3}, {3, 3, 4}}, true},
 		{[]int64{100, 100, 100, 100}, 2, []span{{0, 5, 6}, {1, 7, 8}}, true},
-		{[]int64{2, 9, 0, 3}, 10, []span{{1, 7, 9}}, false}, // a broker that has lost records: a look finds it
+		{[]int64{2, 9, 0, 3}, 10, []span{{1, 7, 9}}, false}, // the broker has lost records, which the next look finds
 	} {
 		if got, rest := spansOf(next, c.ends, c.most); !reflect.DeepEqual(got, c.want) || rest != c.rest {
 			t.Errorf("up to %d of %v: %v, %t", c.most, c.ends, got, rest)

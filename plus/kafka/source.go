@@ -102,7 +102,8 @@ func (s *source) partitions(ctx context.Context) (id string, n int, err error) {
 	return id, n, nil
 }
 
-// list returns one offset for each partition. ask says which one.
+// list returns one offset for each partition. ask is the request for the offset, for example for the end of
+// each partition.
 func (s *source) list(ctx context.Context, ask func(context.Context, ...string) (kadm.ListedOffsets, error), n int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()

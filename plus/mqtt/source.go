@@ -21,7 +21,7 @@ import (
 const (
 	// callMax bounds a request to the broker.
 	callMax = 10 * time.Second
-	// sessionMax is how long the broker keeps the session of a source that is away.
+	// sessionMax is the time for which the broker keeps the session of a source that is not connected.
 	sessionMax = 7 * 24 * time.Hour
 	// acknowledgeEvery is the interval at which acknowledgements are sent.
 	acknowledgeEvery = 5 * time.Millisecond
@@ -189,7 +189,7 @@ func (s *source) Acknowledge(_ context.Context, all []stream.Message[*client.Pub
 	return nil
 }
 
-// Waiting implements stream.Queue. MQTT brokers do not tell the number.
+// Waiting implements stream.Queue. MQTT brokers do not report the number.
 func (s *source) Waiting(context.Context) (*int64, error) { return nil, nil }
 
 func (s *source) message(p *client.Publish) stream.Message[*client.Publish] {

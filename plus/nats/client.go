@@ -51,7 +51,7 @@ func (d *dialer) why(err error) error {
 	return err
 }
 
-// connect connects to one of the servers. It calls again after each reconnection.
+// connect connects to one of the servers. It calls the function again after each reconnection.
 func connect(start *feed.Start, again func()) (*client.Conn, jetstream.JetStream, error) {
 	var c broker.NATS
 	if err := stream.Read(start, &c, nil); err != nil {

@@ -283,7 +283,7 @@ func (s *source) ended(ctx context.Context, lines *stream.Lines) error {
 		return stream.Pause(ctx)
 	case info.NumPending > 0: // perhaps a message that is larger than bytesMax
 		s.large = true
-	case last >= s.at.Next: // the rest are deleted, or have other subjects
+	case last >= s.at.Next: // the remaining messages are deleted, or have other subjects
 		s.at.Next = last + 1
 		lines.Moved()
 	}

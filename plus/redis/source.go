@@ -28,7 +28,8 @@ const (
 )
 
 // connect makes a client. It asks the server whether it belongs to a cluster. In a cluster, the client finds
-// the server that has the stream. If the server does not say, the client uses only this one.
+// the server that has the stream. If the server does not answer this question, the client uses only this
+// server.
 func connect(ctx context.Context, start *feed.Start) (client.UniversalClient, error) {
 	var c broker.Redis
 	if err := stream.Read(start, &c, nil); err != nil {
@@ -211,7 +212,7 @@ func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
 	switch {
 	case errors.Is(err, client.Nil) || ctx.Err() != nil:
 		return nil
-	case err != nil: // the next look says why, and whether the source must end
+	case err != nil: // the next look finds the cause, and whether the source must end
 		return stream.Pause(ctx)
 	}
 	size := 0

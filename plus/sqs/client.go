@@ -65,7 +65,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// codeOf returns the code of an error of the service, and "" for any other error.
+// codeOf returns the code of an error of the service, or "" for any other error.
 func codeOf(err error) string {
 	if is := smithy.APIError(nil); errors.As(err, &is) {
 		return is.ErrorCode()

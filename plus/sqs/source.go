@@ -312,7 +312,7 @@ func (s *source) hide(ctx context.Context) {
 			return
 		case <-tick.C:
 			call, cancel := context.WithTimeout(ctx, hideEvery)
-			_ = s.show(call, s.receipts(), hiddenFor) // the next receipt of messages reports an error that lasts
+			_ = s.show(call, s.receipts(), hiddenFor) // the next call of receive reports an error that lasts
 			cancel()
 		}
 	}

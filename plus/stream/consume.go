@@ -51,7 +51,7 @@ const (
 	inheritMax = time.Hour
 )
 
-// taken is the stored position in a queue.
+// taken is the stored position of a source in its queue.
 type taken struct {
 	Series string `json:"series"` // distinguishes this position from later ones that also begin at 0
 	Taken  int64  `json:"taken"`  // number of messages taken

@@ -33,7 +33,7 @@ type box struct {
 	refusing error
 }
 
-// life is the view of one process on a box.
+// life is the connection of one process to a box.
 type life struct {
 	*box
 	over <-chan struct{}

@@ -56,7 +56,7 @@ func Transport(start *feed.Start, s *broker.Security) (*http.Transport, error) {
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Dialers returns two dial functions that obey the egress rules: one for plain connections, and one that uses
-// TLS as the connection says. If the connection uses no TLS, both are the same, and cfg is nil.
+// TLS if the connection says so. If the connection uses no TLS, both are the same, and cfg is nil.
 func Dialers(start *feed.Start, s *broker.Security) (plain, secured Dial, cfg *tls.Config, err error) {
 	var rules egress.Rules
 	if err := json.Unmarshal(start.Egress, &rules); err != nil {

@@ -1,5 +1,5 @@
 // Command collector is the OpenTelemetry Collector of the tests. It has the receiver of OTLP and the exporter
-// that prints what came. Its only argument is the file of its settings.
+// that prints the received data. Its only argument is the file of its settings.
 package main
 
 import (

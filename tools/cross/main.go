@@ -1,6 +1,6 @@
-// Command cross checks the types of the program, of its tests and of what it imports for another system,
-// from the sources. A compiler would generate code for some 450 packages, SQLite in Go among them, to find
-// the same mistakes: it takes ten times as long.
+// Command cross checks the types of the program, of its tests and of what it imports for another system, from
+// the sources. A compiler would take ten times as long to find the same mistakes, because it would also
+// generate code for some 450 packages, such as SQLite in Go.
 //
 // Usage: cross GOOS/GOARCH PACKAGES...
 package main

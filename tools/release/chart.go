@@ -21,7 +21,7 @@ import (
 // chartFolder has the Helm chart.
 const chartFolder = "deploy/helm/skein"
 
-// lintValues are the least settings of an install: the chart refuses to be rendered without them.
+// lintValues has the minimal settings of an install. The chart cannot be rendered without them.
 var lintValues = map[string]any{
 	"database": map[string]any{"existingSecret": "db"},
 	"tokens":   map[string]any{"existingSecret": "tokens"},

@@ -25,14 +25,14 @@ import (
 
 type values = map[string]any
 
-// merged adds values to those that an install needs.
+// merged adds values to the minimal values of an install.
 func merged(more values) values {
 	all := maps.Clone(lintValues)
 	maps.Copy(all, more)
 	return all
 }
 
-// manifests are the rendered objects, decoded as the API server does with strict checks.
+// manifests holds the rendered objects, decoded with the strict checks of the API server.
 type manifests struct {
 	sets     map[string]*appsv1.StatefulSet
 	services map[string]*corev1.Service
@@ -169,7 +169,7 @@ var (
 	pathPattern    = regexp.MustCompile(`"GET", "(/[a-z]+)", Public`)
 )
 
-// known returns what a pattern finds in a file of the repository.
+// known returns the matches of a pattern in a file of the repository.
 func known(t *testing.T, file string, pattern *regexp.Regexp, group int) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../..", file))
@@ -260,7 +260,7 @@ func envOf(c *corev1.Container, name string) string {
 	return c.Env[i].Value
 }
 
-// checkProbes checks that each probe asks a path that needs no token, at the port and by the scheme of the
+// checkProbes checks that each probe calls a path that needs no token, with the port and the scheme of the
 // process.
 func checkProbes(t *testing.T, name string, c *corev1.Container, env map[string]string) {
 	t.Helper()
@@ -285,7 +285,8 @@ func checkProbes(t *testing.T, name string, c *corev1.Container, env map[string]
 	}
 }
 
-// TestChartOfACluster: nodes and workers know each node, and a worker reaches nothing but what it needs.
+// TestChartOfACluster: nodes and workers know the address of each node, and the network rules let a worker
+// reach only the nodes and the other services that it needs.
 func TestChartOfACluster(t *testing.T) {
 	m := rendered(t, merged(values{"nodes": values{"replicas": 2}}))
 	node, worker := m.sets["skein-node"], m.sets["skein-worker"]
@@ -312,7 +313,8 @@ func TestChartOfACluster(t *testing.T) {
 	}
 }
 
-// TestChartRefuses: values that could only fail in the pods are errors, with a remedy.
+// TestChartRefuses: values that would otherwise fail only in the pods are errors of the chart, which name a
+// remedy.
 func TestChartRefuses(t *testing.T) {
 	c, err := loader.Load(filepath.Join("../..", chartFolder))
 	if err != nil {
@@ -372,8 +374,8 @@ func TestChartPage(t *testing.T) {
 	}
 }
 
-// TestChartIsPackaged: the package has the version of the release, passes the lint, and is the same each
-// time.
+// TestChartIsPackaged: the package has the version of the release, passes the lint, and is the same after
+// each build.
 func TestChartIsPackaged(t *testing.T) {
 	var before []byte
 	for range 2 {

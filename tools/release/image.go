@@ -25,11 +25,11 @@ import (
 // suite is the release of Debian that the image is based on, as in deploy/Dockerfile.
 const suite = "bookworm"
 
-// imagePackages are what the tasks of the examples call, as in deploy/Dockerfile.
+// imagePackages has the packages that the tasks of the examples need, as in deploy/Dockerfile.
 var imagePackages = []string{"ca-certificates", "python3", "wget"}
 
-// imageConfig says how the image starts, as deploy/Dockerfile does. The user is a number, because
-// Kubernetes takes a name for root.
+// imageConfig returns the settings with which the image starts, like deploy/Dockerfile. The user is a number,
+// because Kubernetes cannot check that a name is not root.
 func imageConfig() v1.Config {
 	return v1.Config{
 		User:         "999:999",
@@ -94,8 +94,9 @@ func (r *release) hasRoots(programs []program) bool {
 	})
 }
 
-// baseRoot returns a tar file with a small root of Debian. If the folder for roots has one, it is used again,
-// so that two releases over it are equal. Without such a folder, the root is made of today's packages.
+// baseRoot returns a tar file with a small root of Debian. If the folder for roots has such a file, it is
+// used again, so that two releases with the same root are equal. Without such a folder, the root is made from
+// the present packages.
 func (r *release) baseRoot(arch string) (string, error) {
 	file := filepath.Join(r.out, "build", "root_"+arch+".tar")
 	if r.base != "" {
@@ -115,7 +116,8 @@ func (r *release) baseRoot(arch string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Packages are extracted, and their scripts do not run: this works for each architecture on each machine.
+	// Packages are only extracted, and their scripts do not run, so this works for each architecture on each
+	// machine.
 	err = r.run([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.at.Unix())}, "mmdebstrap", "--quiet", "--variant=extract", "--format=tar",
 		"--skip=cleanup/run", "--architectures="+arch, "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--extract-hook="+hook,
 		"--include=?essential", "--include="+strings.Join(imagePackages, ","), suite, half)
@@ -125,7 +127,7 @@ func (r *release) baseRoot(arch string) (string, error) {
 	return file, os.Rename(half, file)
 }
 
-// imageOf adds the program to a root: one layer each, so that a registry stores a root once for many
+// imageOf adds the program to a root: each is a layer, so that a registry stores a root once for many
 // versions.
 func (r *release) imageOf(root string, p program) (v1.Image, error) {
 	base, err := tarball.LayerFromFile(root, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)

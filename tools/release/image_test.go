@@ -189,7 +189,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageWithoutItsTool: without mmdebstrap there is no image and no error; a CI has it.
+// TestImageWithoutItsTool: without mmdebstrap there is no image and no error, except in CI, where this is an
+// error.
 func TestImageWithoutItsTool(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := &release{version: "1.2.3", out: t.TempDir()}

@@ -1,6 +1,6 @@
-// Command release makes what people install: archives for each system, Debian and RPM packages, a
-// container image, a Helm chart, a bill of materials (CycloneDX) and checksums. The same commit, version
-// and Go release give the same files; the image also needs the same base root (-base).
+// Command release makes the files that people install: archives for each system, Debian and RPM packages, a
+// container image, a Helm chart, a bill of materials (CycloneDX) and checksums. The same commit, version and
+// Go release give the same files; the image also needs the same base root (-base).
 //
 //	cd tools/release && GOWORK=off go run . -version 1.2.3 -epoch 1764000000 -root ../.. -out ../../dist
 package main
@@ -33,7 +33,7 @@ import (
 // sbom is the tool that lists the modules of a program.
 const sbom = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 
-// targets are the systems for which releases are built. Systems with packages get packages, too.
+// targets are the systems for which releases are built. For Linux, a release also has packages.
 var targets = []struct {
 	os, arch string
 	packages bool
@@ -45,10 +45,10 @@ var targets = []struct {
 	{"windows", "amd64", false},
 }
 
-// needs are the packages with useradd, and with the kill that the units use for a reload, by format.
+// needs has, for each format, the packages that contain useradd and the kill that the units use for a reload.
 var needs = map[string][]string{"deb": {"passwd", "procps"}, "rpm": {"shadow-utils", "util-linux"}}
 
-// versionPattern is what both package formats and the file names can hold.
+// versionPattern matches the versions that both package formats and the file names can hold.
 var versionPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-~.][0-9A-Za-z.]+)?$`)
 
 // timestampPattern matches the time in a bill of materials. The time would make two builds differ.
@@ -171,7 +171,7 @@ func (r *release) build(system, arch string) (binary string, err error) {
 	own := []string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"}
 	flags := "-s -w -X skein.dev/skein/internal/stamp.released=" + r.version + " -X skein.dev/skein/web/ui.sources=" + r.stamp
 	if err := r.run(own, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./cmd/skein"); err != nil || system != "linux" {
-		return binary, err // nodes need Linux, and only nodes start skein-plus
+		return binary, err // other systems get no skein-plus, because only nodes start it and nodes need Linux
 	}
 	// The module of skein-plus is complete without the workspace, which is off here.
 	return binary, r.run(own, "go", "build", "-C", "plus", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary+"-plus", "./cmd/skein-plus")
@@ -237,7 +237,7 @@ func (r *release) tarGz(to io.Writer, entries []entry) error {
 	return z.Close()
 }
 
-// tarFile adds a file of root's, with the time of the release.
+// tarFile adds a file that belongs to root, with the time of the release.
 func (r *release) tarFile(t *tar.Writer, e entry) error {
 	if err := t.WriteHeader(&tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.data)), ModTime: r.at, Format: tar.FormatPAX}); err != nil {
 		return err
