@@ -25,7 +25,8 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 1_000,
-      // What the server decided does not change by asking again; what was broken on the way may.
+      // A decision of the server does not change if the request is repeated. An error on the way may not
+      // occur again.
       retry: (failures, e) =>
         failures < 2 && e instanceof Failure && [0, 429, 502, 503].includes(e.problem.status),
       retryDelay: (failures) => 500 * 2 ** failures,
@@ -48,7 +49,8 @@ watchPerson({
   reload: () => location.reload(),
 })
 
-// For tests: whether the page reads nothing, counts of messages and of kept answers, and a way to read again.
+// Only for tests: whether the page reads nothing at the moment, the numbers of messages and of kept answers,
+// and a function that reads again.
 Object.assign(window, {
   skein: {
     idle: () => queries.isFetching() === 0 && queries.isMutating() === 0,

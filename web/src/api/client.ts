@@ -1,4 +1,5 @@
-// Calls of the REST interface: problems as errors, ETag, Idempotency-Key, and when each answer came.
+// Makes the calls of the REST interface: it turns problems into errors, handles ETag and Idempotency-Key, and
+// records when each answer came.
 import { byCode, t } from '../text/t'
 import type { Problem } from './types'
 
@@ -7,10 +8,10 @@ export const basePath =
 
 const prefix = `${basePath}/api/v1`
 
-/** An answer that is no success. problem is what the server says of it. */
+/** An answer that reports a failure. problem is the description by the server. */
 export class Failure extends Error {
   problem: Problem
-  /** What kind of problem it is, in the language of the page. The detail is in English. */
+  /** The title of the problem, in the language of the page. The detail is in English. */
   title: string
   retryAfter: number | undefined
   constructor(problem: Problem, retryAfter?: number) {
@@ -42,7 +43,7 @@ export function address(path: string, query?: Query): string {
 export const path = (...parts: (string | number)[]) =>
   `/${parts.map((part) => encodeURIComponent(part)).join('/')}`
 
-/** Names a workflow in a path: NAMESPACE/NAME; a bare name is of the namespace default. */
+/** Returns the path of a workflow, NAMESPACE/NAME. A name without a namespace is in the namespace default. */
 export function workflowPath(name: string): string {
   const [first, second] = name.split('/')
   return second === undefined ? path('default', first ?? '') : path(first ?? '', second)
@@ -59,12 +60,15 @@ export type Options = {
 
 let refused: (began: number) => void = () => {}
 
-/** Has a function called when the server asks who calls, with the time at which that request began. */
+/**
+ * Sets a function that is called when the server asks for a sign-in. Its argument is the time at which the
+ * refused request began.
+ */
 export function watchRefused(tell: (began: number) => void) {
   refused = tell
 }
 
-/** Sends a request and gives the response, or throws a Failure. */
+/** Sends a request and returns the response, or throws a Failure. */
 export async function send(where: string, o: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: 'application/json', ...o.headers }
   if (o.body !== undefined) headers['Content-Type'] = 'application/json'
@@ -99,7 +103,7 @@ async function problemOf(response: Response): Promise<Problem> {
     const body = await response.json()
     if (typeof body?.type === 'string') return body
   } catch {
-    // A proxy answered, not the server.
+    // The answer came from a proxy, not from the server.
   }
   const type = response.status >= 500 ? 'unavailable' : 'internal'
   return {

@@ -1,4 +1,4 @@
-// Reads of the answers that come packed in columns.
+// Reads the answers that are packed in columns.
 import { useQuery } from '@tanstack/react-query'
 import { type Drawing, layoutType, readDrawing, readStates, statesType } from '../canvas/drawing'
 import { liveKey } from '../live/live'
@@ -8,7 +8,7 @@ async function packed(where: string, query: Query, type: string, signal: AbortSi
   return (await send(where, { query, headers: { Accept: type }, signal })).arrayBuffer()
 }
 
-/** Reads where the tasks of a version or of a run are drawn. */
+/** Reads the drawing of the tasks of a version or of a run. */
 export const useDrawing = (where: string, query: Query = {}, enabled = true) =>
   useQuery({
     enabled,

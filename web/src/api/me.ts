@@ -1,4 +1,5 @@
-// Who uses the page and what they may do. The server decides each call; the page only says beforehand what it will refuse.
+// The person who uses the page, with their rights. The server decides each call. The page only shows
+// beforehand what the server will refuse.
 import { useQuery } from '@tanstack/react-query'
 import { get } from './client'
 import { become } from './session'

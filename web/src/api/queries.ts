@@ -49,7 +49,7 @@ export const useWorkflow = (name: string) =>
     refetchInterval: slow,
   })
 
-/** A node that is about to change its state: somebody waits for that. */
+/** Reports whether a node is about to change its state, so that a person may be waiting for the change. */
 const isLeaving = (n: T.Node) => n.state === 'cordoned' || n.state === 'leaving'
 
 export const useNodes = () =>

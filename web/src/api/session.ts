@@ -1,4 +1,5 @@
-// The session of the person who uses the page: whether the server asks for one, and how to get and end it.
+// The session of the person who uses the page: whether the server asks for a sign-in, and how a session
+// begins and ends.
 import { useSyncExternalStore } from 'react'
 import { basePath, Failure, post, send, watchRefused } from './client'
 import type { Session } from './types'
@@ -18,7 +19,7 @@ function set(value: Asked) {
   for (const tell of listeners) tell()
 }
 
-// A refusal after a sign-out changes nothing: it must not bring the page of the former person back.
+// A refusal after a sign-out changes nothing, because it must not bring back the page of the former person.
 function refuse() {
   if (asked === 'no') set('refused')
 }
@@ -41,9 +42,12 @@ type News = { kind: 'in'; user: string } | { kind: 'out' }
 const tabs = typeof BroadcastChannel === 'undefined' ? undefined : new BroadcastChannel('skein session')
 
 type Person = {
-  /** Forgets what the person who left has kept in this browser, and reports whether that is gone. */
+  /**
+   * Deletes the data that the person who left has kept in this browser, and reports whether all of it is
+   * gone.
+   */
   forget: () => Promise<boolean>
-  /** Somebody has signed in. */
+  /** Called after a person has signed in. */
   enter: () => void
   /** Loads the page anew, for another person. */
   reload: () => void
@@ -51,21 +55,22 @@ type Person = {
 
 let person: Person = { forget: async () => true, enter: () => {}, reload: () => {} }
 
-/** Has functions called when a person enters or leaves. */
+/** Sets the functions that are called when a person signs in or out. */
 export function watchPerson(p: Person) {
   person = p
 }
 
-// Who used this browser last. Another person must not find what that one has left.
+// The name of the person who used this browser last. The next person must not find the data of the previous
+// one.
 const userKey = 'skein.user'
-// Whose view this tab shows. Another tab may have noted another person meanwhile.
+// The name of the person whose view this tab shows. Another tab may have stored another name meanwhile.
 let lastUser: string | undefined
 
 function userBefore(): string | undefined {
   try {
     return localStorage.getItem(userKey) ?? undefined
   } catch {
-    return lastUser // The browser keeps nothing for this page.
+    return lastUser // The browser stores nothing for this page.
   }
 }
 
@@ -75,27 +80,30 @@ function remember(user: string | undefined) {
     if (user === undefined) localStorage.removeItem(userKey)
     else localStorage.setItem(userKey, user)
   } catch {
-    // The variable has it for this tab.
+    // For this tab, the variable has the name.
   }
 }
 
 const differs = (a: string | undefined, b: string) => a !== undefined && a !== b
 
 /**
- * Notes who uses the page, and tells the other tabs if it is somebody new or if tells is set. If this browser or
- * this tab had another person before, their drafts are deleted and the page begins anew. Reports whether it does.
+ * Records who uses the page. It notifies the other tabs if the person is new, or if tells is set. If another
+ * person used this browser or this tab before, it deletes their drafts and loads the page again. It returns
+ * true if it loads the page again.
  */
 export async function become(user: string, tells = false): Promise<boolean> {
   const [before, shown] = [userBefore(), lastUser]
   const isOther = differs(before, user) || differs(shown, user)
   const forgotten = !isOther || (await person.forget())
-  // Only now: a page that ends before this line finds the other person again, and forgets then.
+  // The name is stored only now: if the page ends before this line, the next page finds the name of the other
+  // person again, and deletes the drafts then.
   if (forgotten) remember(user)
   else lastUser = user // The browser still names the other person, so the next page tries again.
-  // Once per page: an answer to this message must not cause the next one.
+  // The message is sent once per page, because an answer to it must not cause the next one.
   const isNew = shown !== user && (isOther || before === undefined)
   if (tells || isNew) tabs?.postMessage({ kind: 'in', user } satisfies News)
-  // Without the deletion, a page that shows nothing of the other person would begin anew for ever.
+  // If the drafts could not be deleted, a page that shows nothing of the other person does not load again,
+  // because it would load again for ever.
   const begins = isOther && (forgotten || differs(shown, user))
   if (begins) person.reload()
   return begins
@@ -122,7 +130,7 @@ function enter(user: string) {
 
 export async function signIn(credential: Credential): Promise<void> {
   const { user } = await post<Session>('/session', credential)
-  // The same person, too: the other tabs may ask for a sign-in.
+  // The other tabs are notified even for the same person, because they may ask for a sign-in.
   const begins = await become(user, true)
   if (!begins) enter(user)
 }
@@ -151,20 +159,21 @@ export async function signOut(): Promise<void> {
   try {
     await send('/session', { method: 'DELETE' })
   } catch (e) {
-    // A session that has ended already is one that the person leaves, too.
+    // If the session has already ended, the sign-out still succeeds.
     if (!(e instanceof Failure && e.problem.status === 401)) throw e
   }
   tabs?.postMessage({ kind: 'out' } satisfies News)
   const forgetting = person.forget()
   set('signed-out')
-  // Only when the drafts are gone: until then the next person must find the name of this one, and delete them.
-  // Somebody may have signed in meanwhile, and is noted already.
+  // The name is removed only after the drafts are gone. Until then, the next person must find this name, and
+  // delete the drafts. Another person may have signed in meanwhile, whose name is already stored.
   if ((await forgetting) && asked === 'signed-out') remember(undefined)
 }
 
 /**
- * The result of an address with a code. problem says why the server refused the code. offered is a code that the
- * page did not use: the person decides. kept: the browser is signed in already, and the page dropped the code.
+ * The result of an address with a code. problem says why the server refused the code. offered is a code that
+ * the page did not use, because the person decides. kept is true if the browser was already signed in, so
+ * that the page dropped the code.
  */
 export type Arrival = { problem?: string; offered?: string; kept?: boolean }
 

@@ -1,4 +1,5 @@
-// What the page does to runs, tasks and the rest. A verb is drawn as asked; what the server commits confirms it.
+// The changes that the page makes to runs, tasks and other objects. The page shows a verb as requested until
+// the server has committed it.
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Failure, newKey, path, post, send } from './client'
 
@@ -8,12 +9,12 @@ export const runVerb = (id: string, verb: string, body: object = {}, key = newKe
 export const taskVerb = (id: string, task: string, verb: string, body: object = {}, key = newKey()) =>
   post(`${path('runs', id, 'tasks', task)}:${verb}`, body, verb === 'approve' ? undefined : key)
 
-/** Sends a verb without a body; some take a reason. */
+/** Sends a verb without a body, or with a reason if the verb accepts one. */
 export const plainVerb = async (where: string, body?: object, withKey = true) => {
   await send(where, { method: 'POST', body, ...(withKey ? { key: newKey() } : {}) })
 }
 
-/** Runs a verb and reads everything again that is shown. Errors go to the given function. */
+/** Runs a verb, and then reads all shown data again. Errors go to the given function. */
 export function useVerb(onError: (e: Failure | Error) => void) {
   const queries = useQueryClient()
   const { mutate, isPending } = useMutation({

@@ -1,4 +1,5 @@
-// The dialog that is open is in the address, so that it survives a reload and can be shared. Back closes it.
+// The address names the open dialog, so that the dialog survives a reload and can be shared. Back closes the
+// dialog.
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router'
 import type { Question } from '../kit/verbs'
 
@@ -13,7 +14,7 @@ export type Asked = {
   close: () => void
 }
 
-/** Reads the name of a dialog and what it is about. */
+/** Reads the name of a dialog, and the object that the dialog is about. */
 export function readAsk(text: string): [name: string, of: string] {
   const at = text.indexOf(':')
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
@@ -29,7 +30,8 @@ export function useAsked(): Asked {
     void navigate({
       to: '.',
       search: (old: Record<string, unknown>) => ({ ...old, ask }),
-      // Marks the entries of the history that a click has made: their dialog is closed by going back.
+      // Marks the entries of the history that a click has made. The dialog of such an entry is closed by
+      // going back.
       state: (old: object) => ({ ...old, asked: ask !== undefined && (replace ? marked(old) : true) }),
       replace,
       resetScroll: false,
@@ -43,7 +45,7 @@ export function useAsked(): Asked {
       const { search, state } = router.state.location
       if (!(search as { ask?: string }).ask) return
       if (!marked(state) || !router.history.canGoBack()) return go(undefined, true)
-      // Going back takes a moment: a second Escape in it must not leave the page.
+      // Going back takes a moment. A second Escape in this time must not leave the page.
       if (leaving) return
       leaving = true
       const off = router.history.subscribe(() => {
@@ -60,8 +62,8 @@ let leaving = false
 const marked = (state: object) => (state as { asked?: boolean }).asked === true
 
 /**
- * The question that the address asks for, made of what is known now. While it cannot be made any more, such as after the
- * answer has changed its subject, there is none.
+ * Returns the question that the address names, made from the present data. It returns none if the question
+ * cannot be made any more, for example after the answer has changed its subject.
  */
 export function useQuestion(make: Record<string, (of: string) => Question | undefined>): {
   question: Question | undefined

@@ -11,12 +11,12 @@ const chordTime = 1000
 let first = ''
 let firstAt = 0
 
-/** Reports whether a key is for a field. A field within a shadow root is known by the path of the event only. */
+/** Reports whether a key is for a field. Only the path of the event shows a field within a shadow root. */
 const inField = (e: KeyboardEvent, target = e.composedPath()[0] ?? e.target) =>
   target instanceof HTMLElement &&
   (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
 
-/** Names a key as handlers do: Ctrl-k, Escape, g, ?. */
+/** Returns the name of a key in the form that handlers use: Ctrl-k, Escape, g, ?. */
 export function nameOf(e: KeyboardEvent): string {
   const main = e.key === ' ' ? 'Space' : e.key
   return e.ctrlKey || e.metaKey ? `Ctrl-${main.toLowerCase()}` : main
@@ -32,10 +32,11 @@ export function onKey(e: KeyboardEvent, now = Date.now()) {
   const single = name.length === 1
   if (single && (inField(e) || preference('keys') === 'off')) return
   if (name === 'Escape' && inField(e)) return
-  // A dialog or a menu has the keyboard to itself, except for what it asks for.
+  // While a dialog or a menu is open, only its own keys and keys with Ctrl work.
   const modal = document.querySelector('.overlay, .popover')
   const chord = now - firstAt < chordTime ? `${first} ${name}` : ''
-  // A chord of the shell comes before a single key of the page: g r goes to the runs, also where r recovers.
+  // A chord of the shell takes precedence over a single key of the page: g r opens the runs, even on a page
+  // where r recovers.
   const handler = find(chord) ?? find(name)
   if (handler && (!modal || name.startsWith('Ctrl-'))) {
     e.preventDefault()
@@ -49,7 +50,7 @@ export function onKey(e: KeyboardEvent, now = Date.now()) {
   }
 }
 
-/** Handles keys while the component is shown; what was shown last comes first. */
+/** Handles keys while the component is shown. The component that was shown last takes precedence. */
 export function useKeys(keys: Keys) {
   const layer = useRef(keys)
   layer.current = keys

@@ -1,4 +1,4 @@
-// The end of a session by the person: drafts go with it, so it is asked for when there are some.
+// The sign-out of a person. It deletes the drafts, so the page asks first if there are drafts.
 import { useState } from 'react'
 import { Failure } from '../api/client'
 import { signOut } from '../api/session'
@@ -7,13 +7,13 @@ import { Confirm, type Question } from '../kit/verbs'
 import { draftNames } from '../text/drafts'
 import { t } from '../text/t'
 
-// A node that answers everybody on its machine has no session to end.
+// A node that answers every user of its machine has no session to end.
 const notSignedIn = (e: unknown) =>
   toast(
     e instanceof Failure && e.kind === 'not-found' ? t('You use this server without signing in.') : String(e),
   )
 
-/** Gives a function that signs out, and the question that it may ask first. */
+/** Returns a function that signs out, and the question that this function may ask first. */
 export function useLeave() {
   const [question, ask] = useState<Question>()
   const leave = async () => {

@@ -1,7 +1,7 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
-/** The namespace that the whole page is narrowed to; "" is all. It is in every address as ns. */
+/** The namespace to which the whole page is narrowed; "" means all. It is in every address as ns. */
 export function useNamespace(): [string, (namespace: string) => void] {
   const ns = (useSearch({ strict: false }) as { ns?: string }).ns ?? ''
   const navigate = useNavigate()
@@ -16,6 +16,9 @@ export function useNamespace(): [string, (namespace: string) => void] {
   return [ns, set]
 }
 
-/** Reports whether something of a namespace is to be shown. System runs are shown only when they are asked for. */
+/**
+ * Reports whether objects of a namespace are shown. System runs are shown only if the page is narrowed to
+ * them.
+ */
 export const within = (ns: string, namespace: string) =>
   ns === '' ? namespace !== 'system' : namespace === ns

@@ -1,4 +1,5 @@
-// What belongs to the person and not to the view: kept in this browser, never in the address.
+// Preferences belong to the person and not to the view. They are stored in this browser, never in the
+// address.
 import { useSyncExternalStore } from 'react'
 
 const defaults = { theme: 'system', density: 'normal', keys: 'on', pane: '480', language: 'browser' }
@@ -11,7 +12,7 @@ export function preference(name: Name): string {
   try {
     return localStorage.getItem(key(name)) ?? defaults[name]
   } catch {
-    return defaults[name] // The browser keeps nothing for this page.
+    return defaults[name] // The browser stores nothing for this page.
   }
 }
 
@@ -20,7 +21,7 @@ export function prefer(name: Name, value: string) {
     if (value === defaults[name]) localStorage.removeItem(key(name))
     else localStorage.setItem(key(name), value)
   } catch {
-    // The choice holds for nothing then; the page works as before.
+    // In this case the choice has no effect, and the page works as before.
   }
   paint()
   for (const listener of listeners) listener()

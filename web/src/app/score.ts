@@ -1,4 +1,7 @@
-/** Rates how well a text answers a few letters: 0 does not, more is better. Letters must come in order. */
+/**
+ * Rates how well a text matches a few letters. 0 means no match, and a higher number is a better match. The
+ * letters must occur in the text in their order.
+ */
 export function score(query: string, text: string): number {
   const wanted = query.trim().toLowerCase()
   if (wanted === '') return 1

@@ -18,7 +18,7 @@ export function stringifySearch(search: Record<string, unknown>): string {
   return text ? `?${text}` : ''
 }
 
-/** Keeps of a search the names that a page knows. */
+/** Keeps only the names of a search that a page knows. */
 export const only =
   <N extends string>(...names: N[]) =>
   (search: Record<string, unknown>): { [K in N]?: string } => {
@@ -30,6 +30,6 @@ export const only =
     return out
   }
 
-/** Keeps every value of a search: the parameters of a run have any names. */
+/** Keeps every value of a search, because the parameters of a run can have any name. */
 export const every = (search: Record<string, unknown>): Search =>
   Object.fromEntries(Object.entries(search).filter((e): e is [string, string] => typeof e[1] === 'string'))

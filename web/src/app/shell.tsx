@@ -169,7 +169,7 @@ function Fresh() {
   )
 }
 
-/** Says over the page that it may not be up to date, and as of when it was. */
+/** Shows above the page that it may not be up to date, and the last time at which it was. */
 function Staleness() {
   const { state, asOf } = useLive()
   if (state !== 'polling' && state !== 'offline') return <div className="banner-place" />

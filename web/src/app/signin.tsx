@@ -24,7 +24,7 @@ export function SignedIn({ arrival, children }: { arrival: Arrival; children: Re
   useEffect(() => {
     if (asked === 'no') setShown({})
   }, [asked])
-  // The page is unmounted by now, so it reads nothing again.
+  // The page is unmounted by now, so this reads nothing again.
   useEffect(() => {
     if (!left) return
     queries.clear()

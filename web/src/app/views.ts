@@ -19,7 +19,7 @@ function read(): Kept | undefined {
   try {
     now = localStorage.getItem(key)
   } catch {
-    // The browser keeps nothing for this page.
+    // The browser stores nothing for this page.
   }
   if (now !== text) {
     text = now
@@ -32,7 +32,7 @@ function parse(json: string | null): Kept | undefined {
   try {
     const is: Partial<Kept> | null = json === null ? null : JSON.parse(json)
     if (!is || typeof is.user !== 'string' || !Array.isArray(is.views)) return undefined
-    // An address of another site must not come from here.
+    // A view must not contain the address of another site.
     const fits = (v: View) =>
       typeof v?.name === 'string' && typeof v.to === 'string' && /^\/(?!\/)/.test(v.to)
     return { user: is.user, views: is.views.filter(fits).slice(0, viewsMax) }
@@ -52,7 +52,7 @@ function write(kept: Kept): boolean {
   return true
 }
 
-/** The views of a person, by name. Those of another person are not for this one. */
+/** The views of a person, by name. The views of another person are not shown. */
 export function viewsOf(user: string | undefined): View[] {
   const kept = read()
   return kept && kept.user === user ? kept.views : none
@@ -64,7 +64,10 @@ export function dropOthers(user: string) {
   if (kept && kept.user !== user) write({ user, views: [] })
 }
 
-/** Saves an address under a name; one of this name is replaced. Reports whether the browser has kept it. */
+/**
+ * Saves an address under a name, and replaces a view of the same name. Reports whether the browser has stored
+ * it.
+ */
 export function saveView(user: string, name: string, to: string): boolean {
   const others = viewsOf(user).filter((v) => v.name !== name)
   if (others.length >= viewsMax) return false
@@ -76,7 +79,7 @@ export function deleteView(user: string, name: string): boolean {
   return write({ user, views: viewsOf(user).filter((v) => v.name !== name) })
 }
 
-/** The views of a person, also those that another tab saves. */
+/** The views of a person, including those that another tab saves. */
 export function useViews(user: string | undefined): View[] {
   return useSyncExternalStore(
     (tell) => {

@@ -36,7 +36,7 @@ export function centre(camera: Camera, x: number, y: number, view: Size, least =
   return { scale, x: view.width / 2 - x * scale, y: view.height / 2 - y * scale }
 }
 
-/** Keeps what is in the middle there when the view changes its size. */
+/** Keeps the middle of the view in the middle when the view changes its size. */
 export const resized = (camera: Camera, from: Size, to: Size): Camera => ({
   scale: camera.scale,
   x: camera.x + (to.width - from.width) / 2,

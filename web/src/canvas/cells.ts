@@ -32,8 +32,9 @@ export const readColumns = (g: Grid): Columns => ({
 })
 
 /**
- * The rows to show: those whose name has the text in it. By file they keep their order. By trouble those come first that
- * failed last and most often: a failure of the newest run counts most.
+ * The rows to show: those whose name has the text in it. In the order "file", they keep the order of the
+ * file. In the order "trouble", the tasks that failed last and most often come first, and a failure in the
+ * newest run counts most.
  */
 export function rowsOf(
   c: Columns,

@@ -29,11 +29,17 @@ export type Drawing = {
   /** Tasks by column, from top to bottom: those of column c are sorted[columnOff[c]…columnOff[c + 1]]. */
   columnOff: Uint32Array
   sorted: Uint32Array
-  /** By task, its index in sorted. */
+  /** The index of each task in sorted. */
   rank: Uint32Array
-  /** If it is folded or compared: by node, the tasks of the plain drawing that it stands for. */
+  /**
+   * Only of a folded or compared drawing: for each node, the tasks of the plain drawing that the node stands
+   * for.
+   */
   members?: Uint32Array[] | undefined
-  /** If it is compared with another version: how each node and each edge (in the order of needs) differs. */
+  /**
+   * Only of a drawing that is compared with another version: the change of each node and of each edge, in the
+   * order of needs.
+   */
   changes?: Uint8Array | undefined
   edgeChanges?: Uint8Array | undefined
 }
@@ -51,9 +57,9 @@ export const isGroup = (d: Drawing, t: number): boolean => groups.has(d.kinds[d.
 
 export type States = {
   names: string[]
-  /** By task, an index into names. Instances of foreach tasks follow the tasks that are drawn. */
+  /** The state of each task, as an index into names. Instances of foreach tasks follow the drawn tasks. */
   of: Uint8Array
-  /** By number of a foreach task, its instances: from, until. */
+  /** The instances of each foreach task, by the number of the task, as ranges from and until. */
   instances: Map<number, [number, number][]>
 }
 
@@ -138,7 +144,7 @@ export function readDrawing(buffer: ArrayBuffer): Drawing {
   )
 }
 
-/** Reads what follows in drawings that are folded or compared. */
+/** Reads the further sections of drawings that are folded or compared. */
 function readSections(
   r: Reader,
   n: number,
@@ -158,7 +164,7 @@ function readSections(
     } else if (tag === 'C') {
       out.changes = Uint8Array.from({ length: n }, () => r.byte())
       out.edgeChanges = Uint8Array.from({ length: edges }, () => r.byte())
-    } else break // a newer server says more than this page knows
+    } else break // a newer server sends sections that this page does not know
   }
   return out
 }
@@ -276,8 +282,8 @@ export function instanceCounts(states: States, task: number): Map<string, number
 export const noState = 255
 
 /**
- * The states of the nodes of a drawing that is folded or compared. A group has the state that needs a person most, and its
- * tasks, with their instances, are counted like those of a foreach task.
+ * The states of the nodes of a drawing that is folded or compared. Of the states in a group, the group has
+ * the one that most needs a person. Its tasks and their instances are counted like those of a foreach task.
  */
 export function statesOf(d: Drawing, plain: States, order: string[]): States {
   if (!d.members) return plain
@@ -301,7 +307,7 @@ export function statesOf(d: Drawing, plain: States, order: string[]): States {
   return { names: plain.names, of: Uint8Array.from(of), instances }
 }
 
-/** By task of the plain drawing, the node that stands for it. */
+/** Returns for each task of the plain drawing the node that stands for it. */
 export function nodesOf(d: Drawing, n: number): Int32Array {
   const at = new Int32Array(n).fill(-1)
   d.members?.forEach((members, node) => {

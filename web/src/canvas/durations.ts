@@ -1,9 +1,10 @@
-// How long the tasks of a workflow ran in several of its runs.
+// The durations of the tasks of a workflow in several of its runs.
 import type { Timeline } from '../api/types'
 
 /**
- * How long each task of a version ran in one run, in milliseconds; NaN: not at all. Attempts of a task are added up. A
- * foreach task takes from the start of its first instance to the end of its last one.
+ * Returns the duration of each task of a version in one run, in milliseconds. NaN means that the task did not
+ * run. The attempts of a task are added up. A foreach task takes from the start of its first instance to the
+ * end of its last one.
  */
 export function durationsOf(t: Timeline, names: string[]): Float64Array {
   const took = new Float64Array(names.length).fill(Number.NaN)
@@ -29,7 +30,10 @@ export function durationsOf(t: Timeline, names: string[]): Float64Array {
 
 export type RowTimes = { most: number; median: number; last: number }
 
-/** Sums up a row of the grid; columns are newest first. undefined: the task ran in none of them. */
+/**
+ * Sums up a row of the grid. The columns are in order, the newest first. It returns undefined if the task ran
+ * in none of them.
+ */
 export function rowTimes(columns: (Float64Array | undefined)[], task: number): RowTimes | undefined {
   const all = columns.map((c) => c?.[task] ?? Number.NaN).filter((ms) => !Number.isNaN(ms))
   if (all.length === 0) return undefined
@@ -41,5 +45,8 @@ export function rowTimes(columns: (Float64Array | undefined)[], task: number): R
   }
 }
 
-/** A task counts as slow lately if its last run took half as long again as the median, and that is not noise. */
+/**
+ * A task counts as slow lately if its last run took half as long again as the median, and the difference is
+ * more than noise.
+ */
 export const isSlower = (r: RowTimes) => r.last > 1.5 * r.median && r.last - r.median > 1000

@@ -1,9 +1,10 @@
-// What people type to find tasks in a graph.
+// The search expressions that people type to find tasks in a graph.
 import { changeOf, type Drawing, type States } from './drawing'
 
 /**
- * Finds tasks: a part of the name, state:failed, kind:call, load> for all that depend on load, >load for all that it
- * needs, change:added if versions are compared. Terms are separated by spaces and must all hold. It returns undefined if nothing is asked for.
+ * Finds tasks by terms: a part of the name, state:failed, kind:call, load> for load and all tasks that depend
+ * on it, >load for load and all tasks that it needs, change:added if versions are compared. Terms are
+ * separated by spaces and must all hold. It returns undefined if the text has no term.
  */
 export function find(d: Drawing, states: States | undefined, text: string): Uint8Array | undefined {
   const terms = text.trim().toLowerCase().split(/\s+/).filter(Boolean)
@@ -26,7 +27,7 @@ function tester(d: Drawing, states: States | undefined, term: string): (t: numbe
   return (t) => d.names[t]!.toLowerCase().includes(term)
 }
 
-/** Marks a task and all that are reached from it. */
+/** Marks a task and all tasks that can be reached from it. */
 function reach(d: Drawing, name: string, off: Uint32Array, list: Uint32Array): (t: number) => boolean {
   const seen = new Uint8Array(d.n)
   const open = d.names.flatMap((n, t) => (n.toLowerCase() === name ? [t] : []))
@@ -43,12 +44,12 @@ function reach(d: Drawing, name: string, off: Uint32Array, list: Uint32Array): (
   return (t) => seen[t] === 1
 }
 
-/** The nodes of a folded drawing that stand for a task that was found. */
+/** Returns the nodes of a folded drawing that stand for found tasks. */
 export function foldedHits(d: Drawing, hits: Uint8Array | undefined): Uint8Array | undefined {
   return hits && Uint8Array.from(d.members ?? [], (members) => (members.some((t) => hits[t]) ? 1 : 0))
 }
 
-/** The next task that was found, in the order of the drawing. */
+/** Returns the next found task, in the order of the drawing. */
 export function nextHit(
   d: Drawing,
   hits: Uint8Array,

@@ -16,7 +16,7 @@ import {
 } from './drawing'
 import { type Ink, pixel } from './ink'
 
-/** What the painter uses of a canvas, so that tests can record it. */
+/** The part of a canvas that the painter uses, so that tests can record its calls. */
 export type Pen = Pick<
   CanvasRenderingContext2D,
   | 'beginPath'
@@ -186,7 +186,10 @@ function statePixels(states: States | undefined, ink: Ink): number[] {
 
 const stateOf = (states: States | undefined, t: number) => states?.names[states.of[t]!]
 
-/** Draws the edges that touch a task in view: faint ones for all, clear ones for the task that is pointed at. */
+/**
+ * Draws the edges that touch a task in view: faint lines for all edges, clear lines for those of the task
+ * under the pointer.
+ */
 function edges(pen: Pen, scene: Scene, seen: Uint32Array, camera: Camera, ink: Ink, level: Level) {
   const { drawing: d } = scene
   const inView = new Uint8Array(d.n)
@@ -255,7 +258,7 @@ function curve(pen: Pen, d: Drawing, from: number, to: number, level: Level) {
   pen.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2, y2)
 }
 
-/** Plain rectangles, those of one look in one path. */
+/** Draws plain rectangles. All rectangles with the same look form one path. */
 function blocks(pen: Pen, scene: Scene, seen: Uint32Array, ink: Ink) {
   const groups = new Map<string, number[]>()
   for (const t of seen) {
@@ -286,7 +289,10 @@ function blocks(pen: Pen, scene: Scene, seen: Uint32Array, ink: Ink) {
   }
 }
 
-/** Rings around the tasks that are selected or pointed at, where boxes are too small for it. */
+/**
+ * Draws rings around the selected task and the task under the pointer, if the boxes are too small to show
+ * this.
+ */
 function marks(pen: Pen, { drawing: d, selected, hovered }: Scene, camera: Camera, ink: Ink) {
   const pad = 3 / camera.scale
   for (const t of new Set([selected, hovered])) {
@@ -314,7 +320,7 @@ function box(pen: Pen, scene: Scene, t: number, ink: Ink) {
   const state = stateOf(states, t)
   const look = state ? lookOf(state) : undefined
   const chosen = scene.selected === t || scene.hovered === t
-  // What a person looks for is coloured; what is well, or has not begun, stays calm.
+  // Tasks that a person looks for are coloured. Tasks that succeeded or have not begun are not.
   const loud = look !== undefined && ['bad', 'busy', 'warn'].includes(look.tone)
   const ground = loud ? ink.tones[look.tone].soft : ink.box
   const border = change ? ink.tones[change.tone].tone : loud ? ink.tones[look.tone].tone : ink.edge

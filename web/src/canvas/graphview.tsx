@@ -38,13 +38,13 @@ export type GraphViewProps = {
   onSelect: (task: string | undefined) => void
   q: string
   onFind: (q: string) => void
-  /** Leaves out the list: a pane of the selected task has its place. */
+  /** Leaves out the list, because the pane of the selected task takes its place. */
   narrow?: boolean
-  /** If the drawing is folded: the one with every task. Names are found and selected in it. */
+  /** The drawing with every task, if the shown drawing is folded. Names are found and selected in it. */
   plain?: { drawing: Drawing; states: States | undefined } | undefined
   /** Opens a group of a folded drawing. */
   onOpen?: (node: number) => void
-  /** What else is in the head. */
+  /** The other controls in the head. */
   tools?: ReactNode
 }
 
@@ -300,7 +300,7 @@ export function useWheel(
   }, [box])
 }
 
-/** Says in words what is pointed at. */
+/** Describes the task under the pointer in words. */
 function Tip({
   drawing: d,
   states,

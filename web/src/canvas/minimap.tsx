@@ -5,7 +5,10 @@ import type { Ink } from './ink'
 
 export const minimapSize: Size = { width: 184, height: 112 }
 
-/** What the picture of the whole graph was made of. While all of it is the same, the picture is. */
+/**
+ * The values from which the picture of the whole graph was made. While they are the same, the picture is the
+ * same.
+ */
 type Made = Pick<Scene, 'drawing' | 'states' | 'hits'> & { ink: Ink; ratio: number }
 
 const isSame = (a: Made | undefined, b: Made) =>
@@ -39,7 +42,7 @@ export function useMinimap() {
     const el = canvas.current
     const pen = el?.getContext('2d', { alpha: false })
     if (!el?.parentElement || !pen) return
-    // All of it is in view already, or there is no room.
+    // The whole graph is in view already, or there is no room for the minimap.
     const needless = camera.scale <= fit(scene.drawing, view).scale * 1.05 || view.width < 420
     el.parentElement.hidden = needless
     if (needless) return

@@ -1,12 +1,16 @@
-// The states of the tasks of a run at any moment of it, made from the times of its attempts and from what people decided.
+// The states of the tasks of a run at any moment, made from the times of the attempts and from the decisions
+// of people.
 import type { Timeline } from '../api/types'
 import { type Decisions, none } from './decisions'
 import type { Drawing, States } from './drawing'
 
 export type Replay = {
-  /** The end of the run, or the present of one that has not ended, in milliseconds after its begin. */
+  /** The end of the run, or the present if it has not ended, in milliseconds after the begin of the run. */
   end: number
-  /** The changes, in the order of time: when, of which task, to which state. */
+  /**
+   * The times of the changes, in ascending order. The two arrays below have the task and the new state of
+   * each change.
+   */
   times: Float64Array
   tasks: Uint32Array
   to: Uint8Array
@@ -131,7 +135,10 @@ export function changesUntil(r: Replay, time: number): number {
   return low
 }
 
-/** The states at a moment. From the end on they are those of the run, not those that the attempts tell. */
+/**
+ * The states at a moment. From the end of the run on, they are the states of the run itself, and not those
+ * that follow from the attempts.
+ */
 export function statesAt(r: Replay, time: number): States {
   if (time >= r.end) return r.now
   const of = new Uint8Array(r.now.of.length).fill(pending)

@@ -7,15 +7,15 @@ export type Piece = Span & { x: number; width: number; folded: boolean }
 
 export type TimeScale = { pieces: Piece[]; from: number; to: number }
 
-/** A gap of at least this part of the time shown is folded to foldedWidth. */
+/** A gap of at least this part of the shown time is folded to foldedWidth. */
 const foldFrom = 0.12
 const foldedWidth = 0.03
 
-/** Makes the axis for a span of time. spans say when something happened; fold says whether gaps are folded. */
+/** Makes the axis for a span of time. In spans, something happened. If fold is true, gaps are folded. */
 export function timeScale(view: Span, spans: Span[], fold: boolean): TimeScale {
   const total = Math.max(1, view.to - view.from)
   const idle = gapsOf(view, spans)
-  // A view in which nothing happened stays as it is.
+  // A view in which nothing happened is not folded.
   const busy = total - idle.reduce((sum, g) => sum + g.to - g.from, 0) >= 1
   const gaps = fold && busy ? idle.filter((g) => g.to - g.from >= foldFrom * total) : []
   const gone = gaps.reduce((sum, g) => sum + g.to - g.from, 0)

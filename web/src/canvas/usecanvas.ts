@@ -5,7 +5,7 @@ import { type Ink, readInk } from './ink'
 
 export type Paint = (pen: CanvasRenderingContext2D, view: Size, ink: Ink, ratio: number) => void
 
-/** Gives a canvas a paint function; the returned function asks for a frame. */
+/** Connects a canvas with a paint function. The returned function requests a frame. */
 export function useCanvas(
   canvas: RefObject<HTMLCanvasElement | null>,
   paint: Paint,
@@ -61,7 +61,7 @@ export function useCanvas(
       latest.current.frame = 0
     }
   }, [canvas, ask])
-  // Whatever made React render may be on the canvas, too.
+  // Every render requests a frame, because the canvas may show the changed data, too.
   useEffect(ask)
   return [view, ask]
 }

@@ -26,7 +26,7 @@ export function Dialog({
   onClose: () => void
   children: ReactNode
   wide?: boolean
-  /** Only its own button closes it: what it shows is not shown again. */
+  /** Only its own button closes the dialog, because its content cannot be shown again. */
   stays?: boolean
 }) {
   return (
@@ -55,7 +55,7 @@ export type Item = {
   danger?: boolean
 }
 
-/** A menu behind a button. An item that is not allowed is there, disabled, and says why. */
+/** A menu behind a button. An item that is not allowed is shown as disabled, with the reason. */
 export function Menu({
   label,
   icon = 'more',
@@ -109,14 +109,14 @@ function change(to: Note[]) {
   for (const listener of listeners) listener()
 }
 
-/** Says for ten seconds what was done, with a way to undo it. */
+/** Shows for ten seconds what was done, with a button that undoes it. */
 export function toast(text: string, o: { undo?: () => void; bad?: boolean } = {}) {
   const note: Note = { id: next++, text, ...o }
   change([...notes.slice(-2), note])
   setTimeout(() => change(notes.filter((n) => n.id !== note.id)), noteTime)
 }
 
-/** Takes all notes away. */
+/** Removes all toasts. */
 export const dropToasts = () => change([])
 
 export function Toasts() {

@@ -1,4 +1,4 @@
-// The filters of lists whose server reads the filter: their values are in the address.
+// The filters of lists whose server reads the filter: the address has their values.
 import { useEffect, useState } from 'react'
 import { t } from '../text/t'
 
@@ -10,14 +10,17 @@ const spans: [string, string][] = [
 ]
 const unit: Record<string, number> = { h: 3_600_000, d: 86_400_000 }
 
-/** Turns 24h into the instant that it begins with; an instant stays as it is. */
+/** Turns an age such as 24h into the instant at which it began. An instant stays unchanged. */
 export function sinceOf(text: string | undefined, now: number): string | undefined {
   const m = text?.match(/^(\d+)([hd])$/)
   if (!m) return text
   return new Date(Math.floor(now / 60_000) * 60_000 - Number(m[1]) * (unit[m[2] ?? 'h'] ?? 0)).toISOString()
 }
 
-/** A text that is given to the server when it is complete: at Enter, or when the field is left. */
+/**
+ * A text field whose text is sent to the server when the text is complete: at Enter, or when the field loses
+ * the focus.
+ */
 export function TextFilter({
   name,
   label,
@@ -49,7 +52,7 @@ export function TextFilter({
   )
 }
 
-/** How far back a list goes. An instant of the address stays as it is. */
+/** How far back a list goes. An instant in the address stays unchanged. */
 export function SinceSelect({
   label,
   value = '',

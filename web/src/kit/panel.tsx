@@ -1,5 +1,5 @@
-// How a part of a page shows what it has: a head, then the content in one of its states. A part that fails says so in
-// place and the page lives. Old data stays while new data is read.
+// A part of a page: a head, then the content in one of its states. A part that fails shows the error in its
+// place, and the rest of the page still works. Old data stays visible while new data is read.
 import type { UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { t } from '../text/t'
@@ -36,7 +36,7 @@ export function Panel({
 
 type Query<T> = Pick<UseQueryResult<T>, 'data' | 'error' | 'isPending' | 'refetch'>
 
-/** Shows the data of a query; rows is the height that it will about have. */
+/** Shows the data of a query; rows is the expected height. */
 export function Loaded<T>({
   query,
   rows = 4,

@@ -29,8 +29,8 @@ export function State({ state, children }: { state: string; children?: ReactNode
 }
 
 /**
- * Why something ended. In another language than English the cause says it in words, and the message of the server is
- * behind it.
+ * The reason of an end. In another language than English, the cause is shown in words, followed by the
+ * message of the server.
  */
 export function Message({ of }: { of: { cause: string | null; message: string | null } }) {
   const cause = of.cause ? byCode(`cause.${of.cause}`) : undefined
@@ -144,7 +144,7 @@ function Running({ from }: { from: string }) {
   return <>{duration(Math.max(0, now - Date.parse(from)))}</>
 }
 
-/** Has a link count as the current one only if its whole search part is that of the page. */
+/** Makes a link the current one only if its whole search part is that of the page. */
 export const exactly = { exact: true, includeSearch: true, explicitUndefined: true } as const
 
 export function RunLink({ id, task, children }: { id: string; task?: string; children?: ReactNode }) {
@@ -192,7 +192,7 @@ export function Copy({ text, label = t('Copy') }: { text: string; label?: string
   )
 }
 
-/** A command of the command line that does the same. */
+/** The command of the command line with the same effect. */
 export function Command({ text }: { text: string }) {
   return (
     <div className="command">

@@ -1,4 +1,4 @@
-// One way to show every problem: what, where, why, and what to press.
+// The form in which every problem is shown: what failed, where, why, and which button helps.
 import { useEffect, useState } from 'react'
 import { Failure } from '../api/client'
 import { t } from '../text/t'
@@ -48,7 +48,7 @@ export function ProblemBox({ error, retry, stale }: { error: Error; retry?: () =
   )
 }
 
-/** Asks again when the server said to, or when the button is pressed. */
+/** Repeats the request after the time that the server has named, or when the button is pressed. */
 function Again({ seconds, retry }: { seconds?: number | undefined; retry: () => void }) {
   const [left, setLeft] = useState(seconds ?? 0)
   useEffect(() => {

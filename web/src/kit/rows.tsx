@@ -63,7 +63,7 @@ export function Rows({
   className?: string
   label: string
   handle?: Ref<RowsHandle>
-  /** What makes the rows those of a grid. */
+  /** Makes the rows those of a grid. */
   grid?: {
     columns: number
     onKeyDown: (e: KeyboardEvent) => void
@@ -94,7 +94,7 @@ export function Rows({
       const drawn = Math.min(total, heightMax)
       const scale = drawn > el.clientHeight ? (total - el.clientHeight) / (drawn - el.clientHeight) : 1
       const at = block === 'end' ? (index + 1) * row - el.clientHeight : index * row - el.clientHeight / 2
-      // The padding of the element belongs to its end.
+      // The padding of the element is part of its end.
       el.scrollTop = index >= n - 1 ? el.scrollHeight : Math.max(0, at) / scale
       setView({ top: el.scrollTop, height: el.clientHeight }) // before the event: a log that grows fast stays visible
     },

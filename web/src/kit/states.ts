@@ -1,6 +1,6 @@
 import { t } from '../text/t'
-// How each state of a run, a task or an attempt is drawn: a tone for the colour, a glyph, and a fill. Two states of
-// one tone differ by glyph and fill, so no state is told by colour alone.
+// How each state of a run, a task or an attempt is drawn: a tone for the colour, a glyph, and a fill. Two
+// states of one tone differ by glyph and fill, so no state is recognized by its colour alone.
 export type Tone = 'good' | 'busy' | 'calm' | 'warn' | 'bad' | 'over'
 export type Fill = 'solid' | 'outline' | 'hatch' | 'dashed'
 export type Look = { tone: Tone; fill: Fill; glyph: string; label: string }
@@ -26,17 +26,17 @@ export const looks: Record<string, Look> = {
   upstream_failed: look('bad', 'hatch', 'barred', t('Upstream failed')),
   stopped: look('over', 'solid', 'stop', t('Stopped')),
   skipped: look('over', 'dashed', 'diamond', t('Skipped')),
-  // How a run stands to its deadlines.
+  // The states of a run with regard to its deadlines.
   due: look('calm', 'outline', 'clock', t('Due')),
   met: look('good', 'solid', 'check', t('Met')),
   overdue: look('bad', 'solid', 'clock', t('Passed')),
   ahead: look('calm', 'dashed', 'clock', t('Not begun')),
   unknown: look('calm', 'dashed', 'dot', t('Not known yet')),
-  // Fires of schedules, nodes, backfills and the like.
+  // The states of fires, nodes, backfills and other objects.
   fired: look('good', 'solid', 'check', t('Fired')),
   late: look('warn', 'solid', 'clock', t('Late')),
   slow: look('warn', 'outline', 'clock', t('Slow')),
-  // Work outside of the process of an attempt.
+  // The states of work outside of the process of an attempt.
   held: look('busy', 'outline', 'square', t('Held')),
   releasing: look('warn', 'solid', 'clock', t('Being ended')),
   orphan: look('bad', 'hatch', 'barred', t('Orphan')),
@@ -57,7 +57,7 @@ export const looks: Record<string, Look> = {
   expired: look('calm', 'outline', 'clock', t('Expired')),
   refused: look('bad', 'outline', 'barred', t('Refused')),
   revoked: look('over', 'solid', 'stop', t('Revoked')),
-  // Alerts, and what their channels are told.
+  // The states of alerts and of their messages.
   open: look('bad', 'solid', 'bell', t('Open##not answered')),
   acknowledged: look('warn', 'outline', 'bell', t('Acknowledged')),
   silent: look('over', 'hatch', 'bell', t('Silenced')),

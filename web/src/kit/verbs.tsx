@@ -1,4 +1,4 @@
-// Buttons of verbs: one that is not allowed is there, disabled, and says which role it takes.
+// Buttons of verbs. A button that is not allowed is shown as disabled, with the role that would allow it.
 import { type ReactNode, useState } from 'react'
 import { Focusable, Tooltip, TooltipTrigger } from 'react-aria-components'
 import { newKey } from '../api/client'
@@ -10,7 +10,7 @@ import { Icon } from './icons'
 import { Button, type Kind } from './parts'
 import { ProblemBox } from './problem'
 
-/** Says which role would allow a verb. The namespace '' or '*' is all of them. */
+/** Says which role would allow a verb. The namespace '' or '*' means all namespaces. */
 export const needs = (verb: string, namespace: string) =>
   namespace === '' || namespace === '*'
     ? t('You need a role with {verb} in all namespaces.', { verb })
@@ -91,7 +91,10 @@ export function Toggle({
   )
 }
 
-/** A button that does nothing but say why. It takes the focus, so that the reason can be read by keys, too. */
+/**
+ * A button that only shows why it is disabled. It takes the focus, so that the reason can also be read with
+ * the keyboard.
+ */
 function NotAllowed({
   kind = 'plain',
   icon,
@@ -120,12 +123,12 @@ function NotAllowed({
 
 export type Question = {
   title: string
-  /** What follows from it. */
+  /** The consequences. */
   text?: ReactNode
   /** The word on the button. */
   answer: string
   danger?: boolean
-  /** Whether it cannot be answered now. */
+  /** Whether the question cannot be answered now. */
   disabled?: boolean
   reason?: 'optional' | 'required'
   act: (reason: string, key: string) => Promise<unknown>
@@ -133,7 +136,7 @@ export type Question = {
   undo?: () => void
 }
 
-/** Asks before a verb that cannot be undone. Ctrl-Enter or Enter in the reason does it. */
+/** Asks before a verb that cannot be undone. Ctrl-Enter, or Enter in the field of the reason, confirms it. */
 export function Confirm({ question, onClose }: { question: Question | undefined; onClose: () => void }) {
   return (
     <Dialog title={question?.title ?? ''} isOpen={question !== undefined} onClose={onClose}>

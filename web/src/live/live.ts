@@ -1,4 +1,4 @@
-// The tab's side of the stream: what is fresh, and which queries are read again when something changes.
+// The tab's side of the stream: how fresh the page is, and which queries are read again after a change.
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { basePath } from '../api/client'
@@ -14,7 +14,7 @@ const pollEvery = 5_000
 /** A query is read again at most once in this time, however much changes. */
 const again = 400
 
-/** Holds what the stream says, for one tab. */
+/** Holds the state of the stream for one tab. */
 export class LiveStore {
   private now: Live = { state: 'connecting', asOf: Date.now() }
   private listeners = new Set<() => void>()
@@ -70,7 +70,7 @@ export class LiveStore {
 
   private send() {
     const topics = [...this.watched.values()].flat()
-    // A page that watches nothing of its own still shows the counts of the top bar.
+    // A page without topics of its own watches everything, because it still shows the counts of the top bar.
     this.port?.watch(topics.length > 0 ? topics : [everything])
   }
 
@@ -142,7 +142,7 @@ type Policy = { createScriptURL: (url: string) => string }
 type Factory = { createPolicy: (name: string, rules: Policy) => Policy }
 let policy: Policy | undefined
 
-/** Lets the address of our own worker pass, and no other. */
+/** Accepts the address of the shared worker of this page, and no other address. */
 function trusted(url: string): string {
   const factory = (window as unknown as { trustedTypes?: Factory }).trustedTypes
   if (!factory) return url

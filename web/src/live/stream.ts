@@ -1,8 +1,9 @@
-// Reads the stream of events, gathers changes for a moment, and tells how fresh they are. It runs in the shared worker.
+// Reads the stream of events, gathers changes for a moment, and reports how fresh the page is. It runs in the
+// shared worker.
 import { type Change, everything, type Freshness } from './protocol'
 
 export const silence = 25_000
-/** The tabs are told of changes at most once in this time. */
+/** The tabs are notified of changes at most once in this time. */
 export const gather = 200
 const backoffMax = 10_000
 
@@ -13,8 +14,9 @@ export type Sink = {
 }
 
 /**
- * The time to wait before something is done that is done at most once in a span: none if it was last done longer ago than
- * that. So the first change after a calm is shown at once, and a flood costs no more than one step in a span.
+ * Returns the time to wait before a step that is done at most once in a span. It returns 0 if the last step
+ * was longer ago than the span. So the first change after a pause is shown at once, and many changes cost
+ * only one step in a span.
  */
 export const waitFor = (last: number, span: number, now: number) => Math.max(0, last + span - now)
 
@@ -60,7 +62,7 @@ export class Gathered {
   }
 }
 
-/** Keeps one stream open for the topics that it is given. */
+/** Keeps one stream open for the watched topics. */
 export class Stream {
   private topics = ''
   private abort: AbortController | undefined
@@ -115,7 +117,7 @@ export class Stream {
       try {
         await this.read(topics)
       } catch {
-        // The reason is the same to the reader: the page is no longer live.
+        // The reason does not matter to the reader, because in each case the page is no longer live.
       }
       if (this.topics !== topics) continue
       this.failures++
@@ -153,7 +155,8 @@ export class Stream {
         begun = true
         this.failures = 0
         this.tell('live')
-        // What was committed before the subscription stood is not in the stream, so it is read again.
+        // The stream does not contain the changes that were committed before the subscription, so everything
+        // is read again.
         this.sink.reset()
       }
       this.asOf = this.heard

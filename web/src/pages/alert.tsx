@@ -1,4 +1,4 @@
-// One alert: what it is about, and what each channel was told, with the tries.
+// One alert: its subject, and the messages to each channel with their tries.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { get, path } from '../api/client'

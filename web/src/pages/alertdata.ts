@@ -4,7 +4,7 @@ import { duration } from '../kit/format'
 import type { Tone } from '../kit/states'
 import { t } from '../text/t'
 
-/** The full name of the workflow of an alert, as links take it. */
+/** The full name of the workflow of an alert, in the form for links. */
 export const workflowOf = (a: Pick<Alert, 'namespace' | 'workflow'>): string =>
   a.namespace === 'default' ? a.workflow : `${a.namespace}/${a.workflow}`
 
@@ -35,7 +35,9 @@ export const severityName = (severity: string): string => severities[severity] ?
 
 export const severityTone = (severity: string): Tone => tones[severity] ?? 'calm'
 
-/** The part of the list that the address asks for. Without one, what is not over. */
+/**
+ * The part of the list that the address names. Without a state in the address, the alerts that are not over.
+ */
 export function partOf(state: string | undefined): { state?: string; all?: boolean } {
   if (state === 'all') return { all: true }
   return state ? { state } : {}
@@ -64,15 +66,15 @@ export function byWorkflow(alerts: Alert[]): Map<string, Alert[]> {
 
 export type Step = {
   state: 'sent' | 'planned' | 'cancelled'
-  /** After the first message; undefined if the rule has no such step any more. */
+  /** Seconds after the first message; undefined if the rule has no such step any more. */
   seconds?: number
   channels: string[]
   at?: string
 }
 
 /**
- * The steps of an alert's escalation. Those that were taken are told by its messages: the first of them is the beginning,
- * and the end comes last. What comes after them is what the rule says now.
+ * The steps of an alert's escalation. The steps that were taken follow from its messages: the first message
+ * is the beginning, and the last one may be the end. The steps after them follow from the present rule.
  */
 export function stepsOf(
   a: Pick<AlertDetail, 'state' | 'escalations' | 'escalates_at' | 'notices'>,
@@ -104,7 +106,7 @@ export function stepsOf(
   return steps
 }
 
-/** Says in words what a rule watches. */
+/** Describes in words what a rule watches. */
 export function watchOf(r: Pick<AlertRule, 'on' | 'deadline' | 'than' | 'after' | 'each'>): string {
   const d = r.deadline
   if (d) {

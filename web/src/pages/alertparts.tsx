@@ -72,7 +72,7 @@ export const resolveOf = (a: Alert): Question => ({
   done: t('The alert of {what} is resolved.', { what: aboutAlert(a) }),
 })
 
-/** Says that an alert was kept back by a silence. */
+/** Shows that a silence suppressed the messages of an alert. */
 export function Silent({ a }: { a: Alert }) {
   if (!a.silence || a.silence.told || isOver(a)) return null
   return (
@@ -92,7 +92,7 @@ export function Severity({ of }: { of: string }) {
   )
 }
 
-/** Leads from a run or a workflow to what is open about it. Without an open alert there is nothing. */
+/** Links from a run or a workflow to its open alerts. It shows nothing without an open alert. */
 export function AlertMark({ alerts }: { alerts: Alert[] | undefined }) {
   const [first] = alerts ?? []
   if (!alerts || !first) return null

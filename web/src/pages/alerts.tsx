@@ -1,4 +1,4 @@
-// Alerts: what was noticed, who was told, and who takes care of it.
+// Alerts: what happened, who was notified, and who takes care of it.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { get } from '../api/client'

@@ -1,4 +1,5 @@
-// What an apply will do, before it is done: the text, the tasks, the schedules, the runs that go on with their version.
+// The effects of an apply, shown before it is done: on the text, the tasks and the schedules, and the runs
+// that continue with their version.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
@@ -172,14 +173,14 @@ function TaskDiff({ from, to }: { from: string; to: string }) {
   )
 }
 
-/** What the schedules will do differently, and which runs keep their version. */
+/** The changes of the schedules, and the runs that keep their version. */
 function Effects({ workflow, base, text }: { workflow: string; base: Base; text: string }) {
   const simulation = useQuery({
     queryKey: ['simulate', workflow, text],
     queryFn: () =>
       post<Simulation>('/schedules:simulate', {
         to: new Date(Date.now() + aheadDays * 86_400_000).toISOString(),
-        // The server does not know a new workflow by its name.
+        // The server does not know the name of a new workflow.
         ...(base.revision > 0 ? { workflow } : {}),
         with: requestOf(base, text),
       }),

@@ -1,4 +1,4 @@
-// What waits for a yes or a no, of every run, the oldest first. The decision is made in place.
+// The tasks of all runs that wait for an approval, the oldest first. A person decides on this page.
 
 import { useQueries } from '@tanstack/react-query'
 import { get, path } from '../api/client'

@@ -14,7 +14,7 @@ export function taskOfAction(reason: Pick<Reason, 'actions' | 'args'>): string |
   return undefined
 }
 
-/** What an approval asks, as its workflow words it. */
+/** The question of an approval, in the words of its workflow. */
 export function messageOf(reason: Pick<Reason, 'args'>): string | undefined {
   const text = (reason.args as Record<string, unknown> | undefined)?.message
   return typeof text === 'string' && text !== '' ? text : undefined
@@ -51,7 +51,7 @@ export function formOf(reason: Pick<Reason, 'args'>): Asked[] {
   }))
 }
 
-/** The answers as the server takes them. An empty field is left out: it stands for the default. */
+/** The answers in the form of the API. An empty field is left out, because it stands for the default. */
 export const answersOf = (form: Asked[], texts: ReadonlyMap<string, string>) =>
   Object.fromEntries(
     form.flatMap((f) => (texts.get(f.name) ? [[f.name, typed(f, texts.get(f.name) ?? '')]] : [])),

@@ -12,7 +12,7 @@ import { answersOf, faultsOf, formOf, messageOf } from './approvalsdata'
 import { fault } from './startdata'
 import { type Asked, ValueField } from './valuefield'
 
-/** Lets a person answer a task that waits for a yes or a no; other tasks that wait show nothing here. */
+/** Lets a person answer a task that waits for an approval. For other waiting tasks it shows nothing. */
 export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys?: boolean }) {
   const explain = useExplain(run.id, task.name)
   const asks = explain.data?.reasons?.find((r) => r.kind === 'approval')
@@ -26,7 +26,7 @@ export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys
   )
 }
 
-/** A yes or a no to a task, with the fields of its form and a comment. */
+/** The answer to an approval task, with the fields of its form and a comment. */
 export function Answer({ run, task, form, keys }: { run: Run; task: string; form: Asked[]; keys: boolean }) {
   const [comment, setComment] = useState('')
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>(new Map())

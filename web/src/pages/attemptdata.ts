@@ -6,5 +6,5 @@ const causes: Record<string, string> = {
   permanent: t('not retried, because a retry cannot help'),
 }
 
-/** Says what a cause means, if neither the state nor the exit code says so. */
+/** Returns the meaning of a cause, if neither the state nor the exit code shows it. */
 export const causeText = (cause: string | null): string => causes[cause ?? ''] ?? ''

@@ -6,13 +6,13 @@ export type BackfillSearch = {
   [K in 'workflow' | 'trigger' | 'from' | 'to' | 'parallel' | 'only' | 'order']?: string
 }
 
-/** Turns a local date and time, as fields of that type give it, into an instant. */
+/** Turns the value of a field for a local date and time into an instant. */
 const instant = (local: string | undefined) => {
   const at = local ? new Date(local) : undefined
   return at && !Number.isNaN(at.getTime()) ? at.toISOString() : undefined
 }
 
-/** Makes the request for a backfill of what the address of the form says. */
+/** Makes the request for a backfill from the address of the form. */
 export function requestOf(s: BackfillSearch): BackfillRequest {
   const [from, to] = [instant(s.from), instant(s.to)]
   return {

@@ -1,4 +1,5 @@
-// A verb on several runs: first what it would do, counted by the server, then the same with that number expected.
+// A verb on several runs. First the server counts the runs that the verb would change. Then the verb is sent
+// with this number as the expected one.
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Failure, newKey, post } from '../api/client'
@@ -38,8 +39,8 @@ export type Choice = {
 const firstShown = 20
 
 /**
- * The dialog that the address asks for. The runs that are selected are not in the address: after a reload there are none,
- * and no dialog about them.
+ * The dialog that the address asks for. The address does not contain the selected runs. So after a reload
+ * there are none, and no dialog about them.
  */
 export function bulkOf(asked: Asked, selected: boolean): { verb: BulkVerb; all: boolean } | undefined {
   const all = asked.name === 'bulk-all'
@@ -110,7 +111,8 @@ function Plan({
   const would = plan.data?.items.filter((i) => i.outcome === 'would') ?? []
   const refused = plan.data?.items.filter((i) => i.outcome === 'refused') ?? []
   const act = useMutation({
-    // The number is what was looked at: if it has changed since, the server does nothing and says the new one.
+    // The request has the number of runs that the person has seen. If the number has changed since, the
+    // server does nothing and returns the new one.
     mutationFn: () =>
       post<BulkResult>(
         `/runs:${verb.name}`,

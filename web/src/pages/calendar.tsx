@@ -1,4 +1,5 @@
-// The calendar of schedules: what fired, what did not and why, and what is to come, by hour or by day.
+// The calendar of schedules: the past fires, the instants without a fire and their reasons, and the coming
+// fires, by hour or by day.
 import { locale, t } from '../text/t'
 import './calendar.css'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
@@ -65,7 +66,7 @@ function usePast(span: Span, filter: { workflow?: string; ns: string }) {
   return { ledger, failed }
 }
 
-/** Reads what a span will bring. A span that is over brings nothing. */
+/** Reads the coming fires of a span. A span that is over has none. */
 function useAhead(span: Span, filter: { workflow?: string; ns: string }) {
   return useQuery({
     queryKey: ['calendar', 'ahead', span.from.getTime(), span.to.getTime(), filter],

@@ -1,5 +1,5 @@
-// What the calendar of schedules shows: fires of the past and of the time to come, counted by hour or by day of the
-// viewer's clocks.
+// The data of the calendar of schedules: past and coming fires, counted by hour or by day of the viewer's
+// clocks.
 import type { Fire, Schedule, SimulatedHour, SimulatedLimit } from '../api/types'
 import { plural } from '../kit/format'
 import { labelIn } from '../kit/states'
@@ -7,18 +7,20 @@ import { t } from '../text/t'
 
 export type View = 'week' | 'month'
 
-/** What a cell counts. A run that failed counts as failed, not by the outcome of its fire. */
+/**
+ * The kinds of fires that a cell counts. The fire of a failed run counts as failed, and not by its outcome.
+ */
 export const kinds = ['failed', 'missed', 'late', 'skipped', 'merged', 'fired'] as const
 export type Kind = (typeof kinds)[number]
 
 export type Cell = {
   counts: Record<Kind, number>
-  /** Fires that are to come, and as they would be with the rule that is tried. */
+  /** The numbers of coming fires, and of the coming fires with the rule that is tried. */
   ahead: number
   tried: number
-  /** The most runs at once that the forecast sees, if they are more than the slots. */
+  /** The largest number of concurrent runs in the forecast, if it is more than the slots. */
   crowded: number
-  /** Triggers that a planned pause holds in a part of the cell. */
+  /** The number of triggers with a planned pause in a part of the cell. */
   paused: number
 }
 
@@ -30,7 +32,7 @@ export const dayKey = (d: Date) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-
 export const hourKey = (d: Date) => `${dayKey(d)}T${two(d.getHours())}`
 export const keyOf = (view: View, d: Date) => (view === 'week' ? hourKey(d) : dayKey(d))
 
-/** Reads a day or an hour of the viewer's clocks; undefined if the text is none. */
+/** Reads a day or an hour of the viewer's clocks. It returns undefined if the text is neither. */
 export function readKey(key: string | undefined): Date | undefined {
   const m = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d))?$/.exec(key ?? '')
   if (!m) return undefined
@@ -50,7 +52,7 @@ export function spanOf(view: View, day: Date): Span {
   return { from, to: addDays(from, days.length), days }
 }
 
-/** The day that the previous or the next span begins with. */
+/** Returns the first day of an earlier or later span, n spans away. */
 export function step(view: View, day: Date, n: number): string {
   if (view === 'week') return dayKey(addDays(spanOf('week', day).from, 7 * n))
   return dayKey(new Date(day.getFullYear(), day.getMonth() + n, 1))
@@ -76,7 +78,10 @@ const none = (): Cell => ({
   paused: 0,
 })
 
-/** A line of the ledger stands for at most this number of instants one by one; above it, for its first one. */
+/**
+ * If a line of the ledger has at most this number of instants, each instant is counted. Otherwise only its
+ * first instant is counted.
+ */
 const spreadMax = 10_000
 
 export type Counted = {
@@ -104,7 +109,10 @@ function cellsIn(view: View, span: Span, p: { from: string; until: string }): st
   return [...new Set(keys)]
 }
 
-/** Counts fires by the cells of the calendar. A forecast is by hours of UTC, and counts where such an hour begins. */
+/**
+ * Counts fires by the cells of the calendar. A forecast has hours of UTC. An hour is counted in the cell in
+ * which it begins.
+ */
 export function cellsOf(c: Counted): Map<string, Cell> {
   const cells = new Map<string, Cell>()
   const at = (d: Date) => {
@@ -120,7 +128,7 @@ export function cellsOf(c: Counted): Map<string, Cell> {
       at(new Date(first)).counts[kind] += f.count
       continue
     }
-    // The instants of one line are as far apart as its schedule has them, which is even for most.
+    // The instants of a line are spread evenly, which is right for most schedules.
     for (let i = 0; i < f.count; i++)
       at(new Date(first + ((last - first) * i) / (f.count - 1))).counts[kind]++
   }
@@ -140,7 +148,7 @@ export function cellsOf(c: Counted): Map<string, Cell> {
 
 export const past = (cell: Cell) => kinds.reduce((sum, k) => sum + cell.counts[k], 0)
 
-/** Says in words what a cell holds. */
+/** Describes the content of a cell in words. */
 export function wordsOf(cell: Cell | undefined, tries: boolean): string {
   if (!cell) return t('nothing')
   const words: string[] = kinds
@@ -182,7 +190,7 @@ export function forecast(span: Span, filter: { workflow?: string; ns: string }) 
   }
 }
 
-/** Triggers that compare no time of day, so that a time zone says nothing about them. */
+/** The kinds of triggers that use no time of day, so that their time zone is not shown. */
 const timeless = new Set([
   'webhook',
   'file',
@@ -201,6 +209,6 @@ const timeless = new Set([
   'source',
 ])
 
-/** The time zone to show behind the rule of a trigger; empty: none. */
+/** The time zone to show behind the rule of a trigger. The empty text means none. */
 export const zoneOf = (s: Pick<Schedule, 'kind' | 'description' | 'timezone'>): string =>
   timeless.has(s.kind) || s.description.includes(s.timezone) ? '' : s.timezone

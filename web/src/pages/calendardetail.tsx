@@ -17,7 +17,7 @@ const shownMax = 200
 
 const two = (n: number) => String(n).padStart(2, '0')
 
-/** An instant as a field for a local date and time takes it. */
+/** An instant in the form of a field for a local date and time. */
 export const localTime = (d: Date) =>
   `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}`
 
@@ -72,7 +72,7 @@ export function CalendarDetail({
                 workflow,
                 ...(name ? { trigger: name } : {}),
                 from: localTime(start),
-                // The form's end is included, and the range's is not.
+                // The range excludes its end, but the form includes it.
                 to: localTime(new Date(begun - 60_000)),
                 only: 'failed_or_missing',
               }}
@@ -83,7 +83,7 @@ export function CalendarDetail({
         ) : null}
         {end.getTime() > now ? (
           <PauseRange
-            // The whole minute keeps the question the same while the time passes.
+            // The time is rounded to a minute, so that the question stays the same for a while.
             start={new Date(Math.max(start.getTime(), Math.ceil(now / 60_000) * 60_000))}
             end={end}
             filter={filter}
@@ -104,7 +104,7 @@ export function CalendarDetail({
   )
 }
 
-/** What was late or slow in a range: the alerts of rules that watch the time of runs. */
+/** The late or slow runs of a range: the alerts of rules that watch the time of runs. */
 function Overdue({
   start,
   end,
@@ -186,7 +186,7 @@ function Ahead({
   filter: { workflow?: string; ns: string }
 }) {
   const query = useNext({
-    // The whole minute keeps the query the same while the time passes.
+    // The time is rounded to a minute, so that the query stays the same for a while.
     from: new Date(Math.floor(start.getTime() / 60_000) * 60_000 - 1).toISOString(),
     n: shownMax,
     workflow: filter.workflow,

@@ -1,4 +1,4 @@
-// Two runs of a workflow side by side: what changed since it worked.
+// Two runs of a workflow side by side: what changed since the workflow worked.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect } from 'react'

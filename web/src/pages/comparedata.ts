@@ -19,10 +19,13 @@ export type TaskPair = {
   name: string
   a: Task | undefined
   b: Task | undefined
-  /** Milliseconds of the last attempt; undefined if there was none that ended. */
+  /** The duration of the last attempt in milliseconds; undefined if no attempt has ended. */
   tookA: number | undefined
   tookB: number | undefined
-  /** How much a reader wants to see it: another state first, then another worker or longer times. */
+  /**
+   * The importance for a reader: pairs with different states come first, then those with different workers or
+   * longer times.
+   */
   weight: number
 }
 

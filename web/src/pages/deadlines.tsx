@@ -1,4 +1,4 @@
-// Deadlines: how a run stands to the rules that watch its time, and the alert rules of a workflow.
+// The deadlines of a run, which follow from the rules that watch its time, and the alert rules of a workflow.
 import { useQuery } from '@tanstack/react-query'
 import { get, path } from '../api/client'
 import { hasSomewhere, useMe } from '../api/me'

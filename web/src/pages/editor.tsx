@@ -1,4 +1,5 @@
-// The editor of a workflow: text and graph in step, the form of a task, problems, and the apply.
+// The editor of a workflow: the text, the graph that follows it, the form of a task, the problems, and the
+// apply.
 import { t } from '../text/t'
 import './editor.css'
 import { useQuery } from '@tanstack/react-query'
@@ -47,7 +48,8 @@ export function Editor() {
       const now = isNew && !draft?.revision ? nothing : await readBase(ns, name, signal)
       const start = now.revision === 0 ? template(ns, name) : now.source
       if (!draft || draft.text === now.source) return { base: now, text: start, savedAt: undefined }
-      // The draft goes on from where it began, so that an apply sees what came in between.
+      // The draft keeps the revision from which it began, so that an apply notices changes that came in
+      // between.
       const base = { ...now, revision: draft.revision, version: draft.version, source: draft.base }
       return { base, text: draft.text, savedAt: draft.savedAt }
     },
@@ -94,7 +96,7 @@ function Elsewhere({ take }: { take: () => void }) {
   )
 }
 
-/** What the page says about a text that is equal to its version. The draft before it must not come back. */
+/** The notes about a text that is equal to its version. An earlier draft must not come back. */
 const unchanged = {
   no: t('unchanged'),
   asked: t('the browser deletes the draft…'),

@@ -1,4 +1,4 @@
-// What the editor reads and sends: the version that a draft began from, the check of a draft, and the apply.
+// The calls of the editor: the version that a draft began from, the check of a draft, and the apply.
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { Failure, get, path, send } from '../api/client'
@@ -6,7 +6,7 @@ import type { Applied, ApplyRequest, FileError, Validation, Version, Workflow } 
 import { type Drawing, drawingOf } from '../canvas/drawing'
 import type { Schema } from '../text/schema'
 
-/** The version that is edited, with all that an apply sends along. */
+/** The edited version, with all other data that an apply sends. */
 export type Base = {
   revision: number
   version: number
@@ -64,7 +64,7 @@ export async function applyDraft(ns: string, name: string, base: Base, source: s
 }
 
 export type Check = {
-  /** The text that was checked; it is older than the draft while the server works. */
+  /** The text that was checked. While the server checks a newer text, it is older than the draft. */
   text: string | undefined
   errors: FileError[]
   drawing: Drawing | undefined
@@ -73,12 +73,12 @@ export type Check = {
 
 /** The server checks a text when no key has come for this time. */
 const settle = 60
-/** Files travel with each check, so large ones make it rarer. */
+/** The files are sent with each check, so drafts with large files are checked less often. */
 const settleLarge = 1500
 const largeBytes = 1 << 20
 /**
- * Problems are shown when no key has come for this time: those of a word that is being written are of no use. The server
- * checks meanwhile, so a check that takes longer does not wait for it.
+ * Problems are shown when no key has come for this time, because problems of an unfinished word are not
+ * useful. The check of the server runs in this time, so it causes no further delay.
  */
 const still = 200
 
@@ -127,7 +127,7 @@ export function useCheck(base: Base, text: string): Check {
   return check
 }
 
-/** The edit that mends a problem, if its hint names the word that was meant. */
+/** The edit that corrects a problem, if the hint of the problem names the probable word. */
 export function fixOf(text: string, p: FileError): { from: number; to: number; insert: string } | undefined {
   const meant = /^did you mean ([\w./-]+)\?$/.exec(p.hint)?.[1]
   if (!meant) return undefined

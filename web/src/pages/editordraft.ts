@@ -14,11 +14,14 @@ type Desk = {
   savedAt: number | undefined
   /** Whether this tab has the draft. A tab that has not saves and drops nothing. */
   isHeld: boolean
-  /** The text of this moment. The page may show an older one. */
+  /** The present text. The page may show an older one. */
   typed: { current: string }
 }
 
-/** Whether the draft of a text that is equal to its version is still kept: asked says that its deletion goes on. */
+/**
+ * Whether the draft of a text that is equal to its version is still kept: asked means that the browser is
+ * deleting it.
+ */
 export type Dropping = 'no' | 'asked' | 'failed'
 
 /**
@@ -34,7 +37,7 @@ export function useDraft(desk: Desk) {
   const unsaved = useRef<Draft>(undefined)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   const lost = useRef(false)
-  // Whether the browser keeps a draft, or may do so because a write goes on.
+  // Whether the browser has stored a draft, or may store one because a write is in progress.
   const isKept = useRef(desk.savedAt !== undefined)
   const take = useCallback(() => {
     clearTimeout(timer.current)

@@ -1,5 +1,5 @@
-// Keeps a key in a long text fast: the text is read when it stands still, and the graph is painted for its
-// own changes.
+// Keeps typing in a long text fast: the text is read only when it has not changed for a moment, and the graph
+// is painted only for its own changes.
 import { memo, useEffect, useState } from 'react'
 import { EditGraph, type EditGraphProps } from '../canvas/editgraph'
 
@@ -9,7 +9,7 @@ const settle = 200
 
 export const isShort = (text: string) => text.length <= smallText
 
-/** The text as it was when it last stood still for a moment. A short text is never behind. */
+/** The text as it was when it last did not change for a moment. A short text is always the present one. */
 export function useSettled(text: string): string {
   const [settled, setSettled] = useState(text)
   const isSmall = isShort(text)
@@ -23,7 +23,10 @@ export function useSettled(text: string): string {
 
 export type GraphActs = Pick<EditGraphProps, 'onSelect' | 'onLink' | 'onDrop' | 'onKey'>
 
-/** The graph of the draft. A key in the text must not paint it, so it calls the acts of the last render. */
+/**
+ * The graph of the draft. A key in the text must not paint the graph, so the graph calls the functions of the
+ * last render.
+ */
 export const Graph = memo(function Graph({
   latest,
   ...shown

@@ -1,5 +1,5 @@
-// The graph of a version or of a run, as it is, with groups folded, or compared with another version. What is shown is in the
-// address.
+// The graph of a version or of a run: plain, with folded groups, or compared with another version. The
+// address says which form is shown.
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { get, path, type Query } from '../api/client'
@@ -144,7 +144,7 @@ function Against({
   )
 }
 
-/** Counts what differs; each count finds its tasks. */
+/** Shows the numbers of changes. A press on a number finds its tasks. */
 function Changes({ drawing: d, find }: { drawing: Drawing; find: (q: string | undefined) => void }) {
   const counts = useMemo(() => {
     const by = { added: 0, removed: 0, changed: 0 }

@@ -1,4 +1,5 @@
-// How the tasks of a workflow stood in its last runs: a row for each task, a column for each run, the newest right.
+// The states of the tasks of a workflow in its last runs: a row for each task, a column for each run, the
+// newest right.
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { type KeyboardEvent, type MouseEvent, memo, type PointerEvent, useMemo } from 'react'
@@ -21,7 +22,7 @@ import { useTask } from './taskpane'
 
 const row = 24
 const runsShown = 25
-/** Times are read from each run as a whole, so they are offered up to this number of tasks. */
+/** The page reads the times of each run as a whole, so it offers times only up to this number of tasks. */
 const timesMax = 2000
 
 export function GridOf({ w }: { w: Definition }) {
@@ -52,7 +53,10 @@ export function GridOf({ w }: { w: Definition }) {
 
 type Times = (Float64Array | undefined)[]
 
-/** Reads how long the tasks ran, of the runs that have the version of the grid: others number their tasks differently. */
+/**
+ * Reads the durations of the tasks in the runs that have the version of the grid. Other versions number their
+ * tasks differently.
+ */
 function useTimes(grid: Grid, names: string[], isShown: boolean): Times | undefined {
   const columns = useQueries({
     queries: grid.runs.map((r) => ({
@@ -343,7 +347,7 @@ const GridRow = memo(function GridRow({
   )
 })
 
-/** One task in one run: what became of it, and where to go on. */
+/** One task in one run: its result, and links to more. */
 function Cell({ run, task }: { run: string; task: string }) {
   const query = useTask(run, task)
   const explain = useExplain(run, task)

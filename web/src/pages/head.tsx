@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect } from 'react'
 
-/** The head of a page: its name, what belongs to it, and its verbs. It names the tab of the browser, too. */
+/** The head of a page: its name, its subject, and its verbs. It also sets the title of the browser's tab. */
 export function Head({
   title,
   label,

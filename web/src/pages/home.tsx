@@ -28,7 +28,7 @@ import { Reasons } from './reasons'
 const dayMs = 86_400_000
 const shownMax = 8
 
-/** Answers what is failing, late, stuck, and waiting for a person, and offers the verb that helps. */
+/** Shows what is failing, late, stuck or waiting for a person, and offers the verb that helps. */
 export function Home() {
   useWatch()
   const [ns] = useNamespace()
@@ -40,7 +40,7 @@ export function Home() {
   const missed = useUnfired()
   const late = (missed.data?.items ?? []).filter((f) => within(ns, f.namespace))
   const queues = useQueues()
-  // Tasks that wait for a queue are of runs that are running. Queues are of no namespace.
+  // Tasks that wait for a queue belong to runs that are running. Queues belong to no namespace.
   const full = crowded(queues.data?.items ?? []).filter((q) => q.tasks.waiting > 0 || q.state !== 'active')
   const sources = useAway()
   const away = (sources.data ?? []).filter((s) => within(ns, s.namespace))
@@ -124,7 +124,9 @@ export function Home() {
 
 type Part<T> = Pick<UseQueryResult<T>, 'data' | 'error' | 'isPending' | 'refetch'>
 
-/** Joins two reads that one panel shows: without either of them it must not say that all is well. */
+/**
+ * Joins two reads that one panel shows. If one of them is missing, the panel must not say that all is well.
+ */
 function both<A, B>(a: Part<A>, b: Part<B>): Part<A | B> {
   return a.data === undefined || a.error ? a : b
 }
@@ -253,7 +255,7 @@ function Failing({ run, times, alerts }: { run: Run; times: number; alerts: Aler
 
 const endBytes = 16 * 1024
 
-/** What the task that failed printed about it: the line that reads like an error, or the last one. */
+/** The line of the failed task's log that looks most like an error, or the last line. */
 function Printed({ run }: { run: Run }) {
   const task = run.failed_tasks[0]
   const can = useCan()('log.read', run.namespace)
@@ -261,7 +263,7 @@ function Printed({ run }: { run: Run }) {
     enabled: can && task !== undefined,
     queryKey: ['printed', run.id, run.generation, task],
     staleTime: Number.POSITIVE_INFINITY,
-    // A log that is gone says nothing here; the page of the run tells why.
+    // For a log that is gone, nothing is shown here. The page of the run shows the reason.
     retry: false,
     queryFn: async ({ signal }) => {
       const answer = await send(path('runs', run.id, 'tasks', task ?? '', 'logs'), {
@@ -307,7 +309,7 @@ function Stuck({ run, more }: Waiting) {
   )
 }
 
-/** A queue for which tasks wait, with who holds its places. */
+/** A queue for which tasks wait, with the holders of its places. */
 function Full({ q }: { q: Queue }) {
   const now =
     q.state === 'active'

@@ -33,7 +33,10 @@ export function hours(items: Instant[], now: number, n: number): { at: number; n
   return bars
 }
 
-/** The line of a log's end that tells most: the last that reads like an error, else the last with a text. */
+/**
+ * The most useful line at the end of a log: the last line that looks like an error, or else the last line
+ * with a text.
+ */
 export function telling(text: string): string | undefined {
   const lines = text
     .split('\n')

@@ -31,7 +31,7 @@ export function Inspector(props: InspectorProps) {
   const keys = new Map(keysOf(below(schema, ['tasks', task.name])))
   const { value } = task.entry
   const set = isMap(value) ? value.items.map((i) => String(i.key)) : []
-  // A task does one thing: keys that say what it does are shown only if they are set, and then first.
+  // A task has one action. The keys of actions are shown only if they are set, and then first.
   const kinds = [...chosen(below(schema, ['tasks', task.name])), 'with']
   const does = kinds.filter((k) => set.includes(k))
   const first = [...new Set([...common.slice(0, 1), ...does, ...common, ...set])]

@@ -1,5 +1,5 @@
-// Fields of the form of a task. The schema says how a value is entered; a value that no field can hold without a loss is
-// edited in the text.
+// Fields of the form of a task. The schema says how a value is entered; a value that no field can hold
+// completely is edited in the text.
 import { useEffect, useId, useState } from 'react'
 import { isMap, isSeq } from 'yaml'
 import { Button, Field } from '../kit/parts'
@@ -19,7 +19,10 @@ type Props = Pick<InspectorProps, 'file' | 'task' | 'onSet' | 'onUnset' | 'onSho
 
 const isPlain = (v: unknown) => v === undefined || v === null || typeof v !== 'object'
 
-/** The key of a mapping that means the same as one value in place of the mapping. */
+/**
+ * For some keys, a single value can replace the mapping. This maps such a key to the key of the mapping that
+ * has that value.
+ */
 const short: Record<string, string> = { event: 'type' }
 
 export function SchemaField(props: Props) {
@@ -53,7 +56,7 @@ export function SchemaField(props: Props) {
   if (takes.list && (isSeq(found) || (!takes.text && value === undefined))) {
     const [from, to] = found?.range ?? [0, 0]
     const list = (value ?? []) as unknown[]
-    // A comment between the entries would be lost, and so would an entry that is no text.
+    // A comment between the entries would be lost, and so would an entry that is not a text.
     if (
       !list.every((v) => typeof v === 'string' && !v.includes('\n')) ||
       file.text.slice(from, to).includes('#')

@@ -11,7 +11,10 @@ export type Place = { line: number | null; offset?: number; time?: string }
 /** How many lines before a place are read with it. */
 const before = 200
 
-/** Reads the log of an attempt: its end first, what is before it on demand, and what is added while it runs. */
+/**
+ * Reads the log of an attempt: first its end, then earlier parts on demand, and new lines while the attempt
+ * runs.
+ */
 export function useLogWindow(run: string, task: string, attempt: number, ended: boolean) {
   const log = useRef(new LogWindow())
   const [, redraw] = useState(0)
@@ -83,7 +86,7 @@ export function useLogWindow(run: string, task: string, attempt: number, ended: 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new window is one of the end
   useEffect(() => setAtEnd(true), [read, tries])
 
-  /** Shows the part of the log around a place, and tells which of its lines is there. */
+  /** Shows the part of the log around a place, and returns the index of the line there. */
   const jump = useCallback(
     async (to: Place): Promise<number> => {
       const fresh = new LogWindow()

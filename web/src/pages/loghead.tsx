@@ -1,4 +1,5 @@
-// The controls over a log: its attempt, the search, the level of the lines, and where to go to.
+// The controls over a log: its attempt, the search, the level of the lines, and the field for a line or a
+// time.
 import { useState } from 'react'
 import { address, path } from '../api/client'
 import type { Attempt } from '../api/types'

@@ -1,4 +1,4 @@
-// The search of the server through a whole log: hits come while it goes on.
+// The search of the server through a whole log: hits arrive while the search runs.
 import { useQuery } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { get, path, send } from '../api/client'
@@ -18,7 +18,7 @@ type End = { bytes: number; hits: number; lines?: number | null; next: number | 
 export type Wanted = { text: string; re: boolean; level: string; all: boolean }
 export type Found = {
   hits: Hit[]
-  /** How much of the log has been read. */
+  /** The part of the log that was read so far. */
   progress?: { bytes: number; of?: number }
   end?: End
   error?: Error
@@ -30,8 +30,9 @@ const hitsMax = 1000
 const allMax = 20_000
 
 /**
- * Gives what a search finds, and reads on after its end; nothing if nothing is wanted, or if the server is not to
- * search. It waits for the end of typing, or for now to be called. A text of the address and a level are searched for at once.
+ * Returns the results of a search, and reads new lines of the log after its end. It returns nothing if there
+ * is no search, or if the server need not search. It waits until the person has stopped typing, or until now
+ * is called. It searches at once for a text from the address and for a level.
  */
 export function useLogSearch(
   run: string,
@@ -146,14 +147,17 @@ export const useLogIndex = (run: string, task: string, attempt: number, ended: b
     retry: 1,
   }).data
 
-/** Reads where to go to: a number of a line, or a time of day or instant. The day is that of the attempt. */
+/**
+ * Reads a place that a person has typed: a number of a line, a time of day, or an instant. A time of day is
+ * on the day of the attempt.
+ */
 export function placeOf(text: string, day: string | null): { line: number } | { time: string } | undefined {
   const word = text.trim()
   if (/^\d+$/.test(word)) return Number(word) > 0 ? { line: Number(word) } : undefined
   const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(word)
   const at = clock && day ? new Date(day) : new Date(word)
   if (clock && day) at.setHours(Number(clock[1]), Number(clock[2]), Number(clock[3] ?? 0), 0)
-  // A time before the attempt is one of the next day.
+  // A time of day before the beginning of the attempt is on the next day.
   if (clock && day && at.getTime() + 1000 < new Date(day).getTime()) at.setDate(at.getDate() + 1)
   return Number.isNaN(at.getTime()) || (!clock && word.length < 8) ? undefined : { time: at.toISOString() }
 }

@@ -1,4 +1,5 @@
-// The log of one attempt: opened at its end, or at the first error of one that failed. Only what is on screen is drawn.
+// The log of one attempt: opened at its end, or at the first error if the attempt failed. Only what is on
+// screen is drawn.
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Attempt } from '../api/types'
@@ -15,7 +16,7 @@ import { LogHead } from './loghead'
 import { type Found, type Hit, useLogIndex, useLogSearch } from './logsearch'
 
 const lineHeight = 18
-/** A token is the number of the attempt, plus a multiple of this. */
+/** A token is the number of the attempt plus a multiple of this number. */
 const tokens = 2 ** 20
 
 export type LogSearch = { attempt?: string; l?: string; q?: string; re?: string; lv?: string; all?: string }
@@ -283,7 +284,7 @@ export function Log({
   )
 }
 
-/** Says how far a search is, or what it has found. */
+/** Describes the progress of a search, or its results. */
 function told(found: Found, chosen: number | undefined): string {
   const n = found.hits.length
   if (chosen !== undefined)

@@ -1,4 +1,4 @@
-// The form of a new backfill: what it would start is counted first, and just that is started.
+// The form of a new backfill: the runs are counted first, and exactly these runs are started.
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { newKey, post } from '../api/client'
@@ -13,7 +13,7 @@ import { rich, t } from '../text/t'
 import { backfillCommand, isTimed, ranges, requestOf } from './backfilldata'
 import { Head } from './head'
 
-/** Asks for a range, counts what it would start, and starts just that. */
+/** Asks for a range, counts the runs that it would start, and starts exactly these. */
 export function NewBackfill() {
   const search = useSearch({ from: '/backfills/new' })
   const navigate = useNavigate({ from: '/backfills/new' })

@@ -1,4 +1,4 @@
-// One node or worker: what it does, what it holds, and the verbs of an operator.
+// One node or worker: its state, its work, and the verbs of an operator.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { get, path, post } from '../api/client'
@@ -31,7 +31,10 @@ export function NodePage() {
   )
 }
 
-/** A worker that left is no member any more. A node that was drained by name is named by its order only. */
+/**
+ * A worker that left is not a member any more. A node that does not exist, but was drained by name, has only
+ * an order.
+ */
 function Absent({ name }: { name: string }) {
   return (
     <>

@@ -20,7 +20,7 @@ export function rangesOf(numbers: number[]): string {
   return out.map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`)).join(', ')
 }
 
-/** The versions that other members run, if they differ from this one's. */
+/** The versions of other members that differ from the version of this one. */
 export const otherVersions = (nodes: Node[], of: Node): string[] =>
   [...new Set(nodes.map((n) => n.version))].filter((v) => v !== of.version).sort()
 

@@ -1,4 +1,4 @@
-// The load of a node in the last hour, as the node noted it.
+// The load of a node in the last hour, as the node has recorded it.
 import './nodeload.css'
 import { useQuery } from '@tanstack/react-query'
 import { get, path } from '../api/client'
@@ -9,7 +9,7 @@ import { loadLines } from './nodedata'
 import { lineOf } from './statsdata'
 
 const [width, height] = [720, 32]
-/** A node notes its load every 5 s. */
+/** A node records its load every 5,000 ms. */
 const noted = 5_000
 
 export function LoadOf({ node }: { node: string }) {

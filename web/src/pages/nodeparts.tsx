@@ -1,4 +1,4 @@
-// What the list of nodes and the page of one node share.
+// Parts that the list of nodes and the page of one node share.
 import { Link } from '@tanstack/react-router'
 import { path } from '../api/client'
 import type { Node } from '../api/types'
@@ -8,7 +8,7 @@ import { lookOf } from '../kit/states'
 import { type Question, Toggle, VerbButton } from '../kit/verbs'
 import { rich, t } from '../text/t'
 
-/** The verbs that the server takes for a node. If it takes none, Refusal says why. */
+/** The verbs that the server accepts for a node. If it accepts none, Refusal shows the reason. */
 export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
   const { name, state } = node
   if (node.orders_refused) return null
@@ -40,7 +40,7 @@ export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
   )
 }
 
-/** Says why the server does not cordon and drain a node. */
+/** Shows why the server does not cordon and drain a node. */
 export function Refusal({ node }: { node: Node }) {
   if (!node.orders_refused) return null
   return (
@@ -52,7 +52,7 @@ export function Refusal({ node }: { node: Node }) {
   )
 }
 
-/** Says what is left on a node that gets no new work. */
+/** Shows the work that is left on a node that gets no new work. */
 export function Left({ node: n }: { node: Node }) {
   if (n.state !== 'cordoned' && n.state !== 'leaving') return null
   return (
@@ -65,7 +65,9 @@ export function Left({ node: n }: { node: Node }) {
   )
 }
 
-/** Says that other nodes do not reach a node, or that it is not ready, as the node that answers sees it. */
+/**
+ * Shows that other nodes do not reach a node, or that the node is not ready, as the answering node sees it.
+ */
 export function Sight({ node: n }: { node: Node }) {
   const { sight } = n
   if (!sight) return null
@@ -85,7 +87,7 @@ export function Sight({ node: n }: { node: Node }) {
   )
 }
 
-/** What follows from draining a node. */
+/** The question before a drain of a node, with the consequences. */
 export const drainOf = (n: Node): Question => ({
   title: t('Drain {name}', { name: n.name }),
   text: t(
@@ -106,7 +108,7 @@ export function NodeLink({ name }: { name: string }) {
   )
 }
 
-/** How much of something is taken, as a bar and in words. */
+/** The part of a resource that is in use, as a bar and in words. */
 export function Taken({ used, total, children }: { used: number; total: number; children: string }) {
   const share = total > 0 ? Math.min(1, used / total) : 0
   return (

@@ -23,7 +23,10 @@ const endPause = (where: string, p: Pick<PlannedPause, 'from' | 'until'>) =>
 
 type Target = { namespace: string; workflow: string; name: string; fires: number }
 
-/** Offers to pause what would fire in a range to come. The forecast counts the instants that are skipped. */
+/**
+ * Offers to pause the triggers that would fire in a coming range. The forecast counts the instants that are
+ * skipped.
+ */
 export function PauseRange({
   start,
   end,
@@ -36,7 +39,7 @@ export function PauseRange({
   trigger: Schedule | undefined
 }) {
   const { run: act } = useToastVerb()
-  // The last microsecond of the range: an instant at its end is not paused.
+  // The span ends just before the end of the range, because an instant at the end is not paused.
   const span = { from: start, to: new Date(end.getTime() - 1), days: [] }
   const ahead = useQuery({
     queryKey: ['pause', span.from.getTime(), span.to.getTime(), filter],
@@ -113,7 +116,7 @@ function pauseOf(
     answer: t('Pause them'),
     reason: 'optional',
     act: async (reason, key) => {
-      // The same key sends the same pauses again if one of them was not made.
+      // If one of the pauses was not made, the same keys make it safe to send all of them again.
       for (const [i, x] of targets.entries()) {
         await post(`${whereOf(x)}:pause`, { ...range, ...(reason ? { reason } : {}) }, `${key}-${i}`)
         done.push([whereOf(x), range])

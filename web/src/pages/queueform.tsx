@@ -8,7 +8,7 @@ import { ProblemBox } from '../kit/problem'
 import { t } from '../text/t'
 import { queuePath } from './queuedata'
 
-/** Changes the definition of a queue. Another change that came in between is refused by the server. */
+/** Changes the definition of a queue. The server refuses the change if another change came in between. */
 export function QueueForm({
   queue,
   isOpen,

@@ -1,4 +1,4 @@
-// Queues, one queue, and locks: what is taken, who waits, and the verbs that free it.
+// Queues, one queue, and locks: the slots in use, the waiting runs, and the verbs that free slots.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { get } from '../api/client'
@@ -57,7 +57,7 @@ function QueueVerb({ name, state }: { name: string; state: string }) {
   )
 }
 
-/** The places that are taken, as a bar against the limit. */
+/** The slots in use, as a bar against the limit. */
 function Places({ held, limit, perKey }: { held: number; limit: number | null; perKey: boolean }) {
   const share = perKey ? undefined : shareOf(held, limit)
   return (
@@ -76,7 +76,7 @@ function Places({ held, limit, perKey }: { held: number; limit: number | null; p
   )
 }
 
-/** Who paused a queue or drains it, why, and until when. */
+/** Shows who paused or drained a queue, why, and until when. */
 function Why({ q }: { q: Queue }) {
   if (q.state === 'active') return null
   return (
@@ -176,7 +176,7 @@ const pauseOf = (name: string): Question => ({
   undo: () => void plainVerb(`${queuePath(name)}:resume`, undefined, false),
 })
 
-/** One queue: its limit, who has its places, and the line. The open dialog is in the address. */
+/** One queue: its limit, the holders of its slots, and the line. The address names the open dialog. */
 export function QueuePage() {
   const { name } = useParams({ from: '/q/$name' })
   const { question, asked } = useQuestion({ drain: () => drainOf(name), pause: () => pauseOf(name) })

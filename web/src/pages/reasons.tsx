@@ -4,7 +4,7 @@ import { lookOf } from '../kit/states'
 import { partsOf, withoutState } from '../text/reason'
 import { byCode, rich, t } from '../text/t'
 
-/** Says why something is as it is: what the server explains, and what would change it. */
+/** Shows the reasons for the present state of an object, and what would change it. */
 export function Reasons({
   reasons,
   fallback,
@@ -48,7 +48,10 @@ export function Reasons({
   )
 }
 
-/** The sentence of a reason. In another language than English it is made from the code; a message stays as it came. */
+/**
+ * The sentence of a reason. In another language than English it is made from the code. A message of the
+ * server stays unchanged.
+ */
 export function What({ r }: { r: Reason }) {
   const args = r.args as Record<string, unknown>
   const state = typeof args.state === 'string' ? lookOf(args.state).label : undefined
@@ -63,7 +66,7 @@ export function What({ r }: { r: Reason }) {
   )
 }
 
-/** What would change it. A command in it is set as one, and can be copied. */
+/** What would change the state. A command in the text is shown as one, and can be copied. */
 function Unblocks({ code, text }: { code: string; text: string }) {
   const remedy = byCode(`remedy.${code}`)
   const parts = partsOf(text).filter((p) => !remedy || p.isWhole)
@@ -83,7 +86,7 @@ function Unblocks({ code, text }: { code: string; text: string }) {
 
 const runID = /(run )?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/
 
-/** A text whose ids of runs are links to them. */
+/** A text in which the ids of runs are links. */
 function Linked({ text }: { text: string }) {
   const m = runID.exec(text)
   if (!m?.[2]) return text
@@ -98,6 +101,6 @@ function Linked({ text }: { text: string }) {
   )
 }
 
-/** Begins a sentence with a capital letter; a command stays as it is typed. */
+/** Begins a sentence with a capital letter; a command stays unchanged. */
 export const sentence = (text: string) =>
   text.startsWith('skein ') ? text : text.charAt(0).toUpperCase() + text.slice(1)

@@ -1,4 +1,4 @@
-// What a recover would do, counted by the server before it is done.
+// The effect of a recover, which the server counts before it is done.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { get, path } from '../api/client'
@@ -17,7 +17,7 @@ const shownMax = 12
 /** Tells whether a run has ended in a way that a recover can change. */
 export const isRecoverable = (run: Run) => !isActive(run.state) && run.state !== 'skipped'
 
-/** The question before a recover of a run: of what did not succeed, or from a task on. */
+/** The question before a recover of a run: of the tasks that did not succeed, or from one task on. */
 export function useRecoverQuestion(run: Run, from: string, wanted: boolean): Question {
   const plan = useQuery({
     queryKey: ['recovery', run.id, run.generation, run.state, from],

@@ -1,4 +1,4 @@
-// The graph of a run at any moment of it, with a slider over its time.
+// The graph of a run at any moment, with a slider over the time of the run.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react'
@@ -17,7 +17,7 @@ import { liveKey } from '../live/live'
 import { t } from '../text/t'
 
 const speeds = [1, 10, 100, 1000]
-/** The speed that is chosen first plays a run within this time, if one does. */
+/** The initial speed is one that plays the run within this time, in milliseconds, if there is one. */
 const playWithin = 30_000
 
 export function ReplayView({ run, task }: { run: Run; task: string | undefined }) {
@@ -58,7 +58,7 @@ export function ReplayView({ run, task }: { run: Run; task: string | undefined }
   )
 }
 
-/** The most pages of the history that are read: each has up to 1,000 transactions. */
+/** The largest number of pages of the history that are read. Each page has up to 1,000 transactions. */
 const pagesMax = 20
 
 async function readDecisions(run: string, signal: AbortSignal): Promise<Event[]> {
@@ -209,7 +209,7 @@ function Player({
   )
 }
 
-/** The change that came last before the moment that is shown. */
+/** The last change before the shown moment. */
 function LastChange({
   replay: r,
   drawing,
@@ -236,7 +236,7 @@ function LastChange({
   )
 }
 
-/** Plays a run from the moment that the address says. The address follows when the play stops. */
+/** Plays a run from the moment in the address. When the play stops, the address gets the new moment. */
 function usePlayer(replay: Replay, asked: number, onStop: (at: number) => void) {
   const [speed, setSpeed] = useState(
     () => speeds.find((s) => replay.end / s <= playWithin) ?? (speeds.at(-1) as number),
@@ -274,7 +274,7 @@ function usePlayer(replay: Replay, asked: number, onStop: (at: number) => void) 
     speed,
     setSpeed,
     play: () => {
-      // At the end, a play begins from the start.
+      // At the end of the run, a play begins from the start.
       at.current = time >= replay.end ? 0 : time
       setPlaying(true)
     },

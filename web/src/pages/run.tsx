@@ -36,7 +36,7 @@ const views = [
   ['about', t('About')],
 ] as const
 
-/** Answers what failed, why, and what to do now. */
+/** The page of a run: what failed, why, and what to do now. */
 export function RunPage() {
   const { id } = useParams({ from: '/r/$id' })
   const search = useSearch({ from: '/r/$id' })
@@ -119,7 +119,7 @@ function RunGraph({ run }: { run: Run }) {
 /** Opens the page of a failed run on the task that failed, unless the address names one. */
 function useFirstFailure(id: string, run: Run | undefined, task: string | undefined) {
   const navigate = useNavigate({ from: '/r/$id' })
-  const done = useRef('') // once for each run, so that the pane can be closed
+  const done = useRef('') // this is done once for each run, so that the pane can be closed
   if (task) done.current = id
   const wanted = run?.state === 'failed' && !task && done.current !== id
   const large = run !== undefined && isLarge(run)
@@ -198,7 +198,7 @@ function RunHead({ run }: { run: Run }) {
   )
 }
 
-/** Why the run is as it is, and how its tasks stand. */
+/** The reasons for the state of the run, and the states of its tasks. */
 function Strip({ run }: { run: Run }) {
   const explain = useExplain(run.id)
   const counts = run.counts as Record<string, number>

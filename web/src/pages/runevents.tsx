@@ -9,7 +9,10 @@ import { liveKey } from '../live/live'
 import { t } from '../text/t'
 import { term } from '../text/terms'
 
-/** The history of a run: what happened, when, and by whom; only of one task if it is given. */
+/**
+ * The history of a run: what happened, when, and who did it. If a task is given, only the events of this
+ * task.
+ */
 export function Events({ id, task }: { id: string; task?: string | undefined }) {
   const query = useInfiniteQuery({
     queryKey: liveKey([`run ${id}`], 'events'),

@@ -19,7 +19,7 @@ import { SavedViews } from './savedviews'
 import { Tags, tagOf } from './tags'
 
 const pageSize = 100
-/** Rows that a screen shows at most. */
+/** The largest number of rows that a screen shows. */
 const screenful = 30
 const states = [
   'active',
@@ -56,8 +56,8 @@ export function Runs() {
   const { since } = filter
   const pageOf = (at: typeof search) => ({ ...filterOf(at), cursor: at.cursor, limit: pageSize })
   const runs = useRuns(pageOf(search))
-  // The count reads more than the rows do, so it comes by itself. Without a namespace or a workflow it would have the runs
-  // of the system, too.
+  // The count needs more time than the rows, so it has its own request. Without a namespace or a workflow it
+  // would include the runs of the system.
   const counted = useRuns({ ...filter, limit: 1, count: true }, !cursor && Boolean(workflow || ns))
   const total = counted.isPlaceholderData ? undefined : counted.data?.total
   const items = runs.data?.items
@@ -66,8 +66,8 @@ export function Runs() {
     () => (items ?? []).filter((r) => workflow || within(ns, r.namespace)),
     [items, workflow, ns],
   )
-  // Behind a new filter the rows on the screen are drawn first, and those below it in a second step. Until its rows have
-  // come, those of the filter before stay as they are.
+  // After a new filter, the rows on the screen are drawn first, and those below in a second step. Until the
+  // new rows have arrived, the rows of the previous filter stay.
   const asks = JSON.stringify(pageOf(search))
   const [choice, setChoice] = useState(asks)
   if (choice !== asks && !runs.isPlaceholderData) setChoice(asks)
@@ -83,7 +83,7 @@ export function Runs() {
   const set = (change: Partial<typeof search>) => {
     setSelected((old) => (old.size > 0 ? new Set() : old))
     const next = { ...search, cursor: undefined, ...change }
-    void queries.prefetchQuery(runsQuery(pageOf(next))) // while the page draws the pressed filter
+    void queries.prefetchQuery(runsQuery(pageOf(next))) // the request runs while the page draws the pressed filter
     void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }), replace: true })
   }
   const toggle = useCallback(
@@ -97,7 +97,8 @@ export function Runs() {
   )
   const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
   const narrow = Boolean(workflow || user || since || backfill || trigger || node || q || tag)
-  // The verbs on several runs know these filters only: more runs than are shown must not be meant.
+  // The verbs on several runs support only these filters. A verb must not change more runs than the page
+  // shows.
   const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || node || q || tag || ns)
   return (
     <>

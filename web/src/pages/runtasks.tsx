@@ -16,13 +16,16 @@ import { useRowKeys } from './rowkeys'
 const rowHeight = 32
 const tableMax = 300
 
-/** A run with more tasks is listed by its states alone: what each attempt did would be megabytes. */
+/** For a run with more tasks, only the states are listed, because the attempts would be megabytes. */
 const largeAt = 2000
 
 export const isLarge = (run: Run) =>
   Object.values(run.counts as Record<string, number>).reduce((sum, n) => sum + n, 0) > largeAt
 
-/** The tasks of a run. Failed ones come first, then the order of the file. A long list puts what needs a person first. */
+/**
+ * The tasks of a run. Failed ones come first, then the order of the file. In a long list, tasks that need a
+ * person come first.
+ */
 export function TaskList({ run }: { run: Run }) {
   return isLarge(run) ? <LargeList run={run} /> : <SmallList run={run} />
 }

@@ -10,7 +10,7 @@ import { Confirm, needs, type Question, useToastVerb, VerbButton } from '../kit/
 import { t } from '../text/t'
 import { isRecoverable, useRecoverQuestion } from './recoverplan'
 
-/** The verbs that fit the state of a run. */
+/** The verbs that are possible in the state of a run. */
 export function RunVerbs({ run }: { run: Run }) {
   const navigate = useNavigate()
   const { run: act } = useToastVerb()

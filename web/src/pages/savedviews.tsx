@@ -15,7 +15,7 @@ export function SavedViews() {
   const views = useViews(me?.name)
   const navigate = useNavigate()
   const asked = useAsked()
-  // The dialog that saves a view is no part of it.
+  // The dialog that saves a view is not part of the view.
   const here = useRouterState({
     select: ({ location: l }) => l.pathname + stringifySearch({ ...l.search, ask: undefined }),
   })

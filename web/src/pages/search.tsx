@@ -1,4 +1,4 @@
-// Everything whose name or id has a text: workflows, runs, schedules, queues, nodes.
+// All objects whose name or id contains a text: workflows, runs, schedules, queues, nodes.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { allows, useMe } from '../api/me'
@@ -87,7 +87,7 @@ function Found({ q }: { q: string }) {
   )
 }
 
-/** The server looks for runs: it knows more of them than the page. */
+/** The server searches for runs, because the page has not read all of them. */
 function Runs({ q, ns }: { q: string; ns: string }) {
   const runs = useRuns({ q, limit: foundMax, ns: ns || undefined })
   const items = (runs.data?.items ?? []).filter((r) => within(ns, r.namespace))

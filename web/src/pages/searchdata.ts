@@ -1,9 +1,9 @@
-// What a search finds in lists that the page has read.
+// The search in lists that the page has read.
 import { score } from '../app/score'
 
 export const foundMax = 20
 
-/** The items whose text fits, the best first, and how many there are. */
+/** Returns the items whose text matches, the best first, and their number. */
 export function found<I>(
   items: I[] | undefined,
   q: string,

@@ -2,7 +2,7 @@
 import type { Silence, SilenceRequest } from '../api/types'
 import { t } from '../text/t'
 
-/** How long a silence may last, and the lengths that the form offers, in seconds. */
+/** The longest duration of a silence, and the durations that the form offers, in seconds. */
 export const secondsMax = 90 * 86_400
 export const spans: [seconds: number, label: string][] = [
   [1800, t('30 minutes')],
@@ -20,18 +20,18 @@ export type Draft = {
   namespace: string
   workflow: string
   rule: string
-  /** A number of seconds, or an end in local time as a field for date and time writes it. */
+  /** A number of seconds, or an end in local time in the form of a field for date and time. */
   length: string
   reason: string
 }
 
-/** The seconds that a draft lasts from now on; NaN if its end is no time. */
+/** Returns the duration of a draft from now on, in seconds. It returns NaN if its end is not a valid time. */
 export function secondsOf(length: string, now: number): number {
   if (/^\d+$/.test(length)) return Number(length)
   return Math.ceil((new Date(length).getTime() - now) / 1000)
 }
 
-/** What keeps a draft from being sent, or nothing. */
+/** Returns the reason why a draft cannot be sent, or undefined. */
 export function faultOf(d: Draft, now: number): string | undefined {
   const seconds = secondsOf(d.length, now)
   if (d.namespace !== '*' && !/^[a-z0-9][a-z0-9-]{0,62}$/.test(d.namespace)) return t('Name a namespace.')
@@ -49,7 +49,7 @@ export const requestOf = (d: Draft, now: number): SilenceRequest => ({
   reason: d.reason.trim(),
 })
 
-/** Says what a silence is about. */
+/** Describes which alerts a silence covers. */
 export function scopeOf(s: Pick<Silence, 'namespace' | 'workflow' | 'rule'>): string {
   const where =
     s.namespace === '*'

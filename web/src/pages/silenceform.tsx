@@ -29,7 +29,7 @@ export const endOf = (s: Silence): Question => ({
   done: t('The silence about {what} is over.', { what: scopeOf(s) }),
 })
 
-/** The dialog of the name silence. It begins with what the page is about. */
+/** The dialog with the name silence. At first it has the subject of the page. */
 export function NewSilence({ about }: { about: Partial<Draft> }) {
   const asked = useAsked()
   return (
@@ -39,7 +39,7 @@ export function NewSilence({ about }: { about: Partial<Draft> }) {
   )
 }
 
-/** Opens that dialog. It is for those who may make a silence somewhere. */
+/** Opens that dialog. It is shown to callers who may make a silence in some namespace. */
 export function NewSilenceButton({ quiet }: { quiet?: boolean }) {
   const asked = useAsked()
   const me = useMe()
@@ -60,7 +60,7 @@ export function NewSilenceButton({ quiet }: { quiet?: boolean }) {
 
 const custom = 'until'
 
-/** An instant of the viewer's clocks, as a field for date and time takes it. */
+/** An instant of the viewer's clocks, in the form of a field for date and time. */
 function inHours(hours: number): string {
   const d = new Date(Date.now() + hours * 3_600_000)
   return new Date(d.getTime() - d.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)

@@ -9,19 +9,19 @@ export const sourceKinds = 'poll,query,object'
 export const isAway = (s: Pick<Schedule, 'source' | 'state'>): boolean =>
   s.state === 'active' && (s.source?.away_at ?? null) !== null
 
-/** How many events wait to be read, in words. */
+/** The number of events that wait to be read, in words. */
 export function lagText(lag: number | null): string {
   if (lag === null) return t('not known')
   return lag === 0 ? t('none') : plural(lag, 'event')
 }
 
-/** Where a trigger can read on; an instant only in the log of events. */
+/** The places from which a trigger can continue to read. An instant is possible only in the log of events. */
 export type Target = 'beginning' | 'now' | 'time' | 'cursor'
 
 export const targetsOf = (kind: string): Target[] =>
   kind === 'event' ? ['beginning', 'now', 'time', 'cursor'] : ['beginning', 'now', 'cursor']
 
-/** The target in the request; undefined while the person has not written it. */
+/** Returns the target in the form of the API. It returns undefined while the person has not typed it. */
 export function seekTo(target: Target, text: string): string | undefined {
   if (target === 'beginning' || target === 'now') return target
   const is = text.trim()

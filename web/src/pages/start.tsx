@@ -92,7 +92,7 @@ function Form({ w }: { w: Workflow }) {
               key={p.name}
               p={p}
               value={texts[p.name] ?? ''}
-              // A field that was not filled yet is no fault before the first try.
+              // An empty field is not an error before the first try.
               fault={tried || texts[p.name] ? faults.get(p.name) : undefined}
               set={(v) => set({ [`p.${p.name}`]: v })}
             />

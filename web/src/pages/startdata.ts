@@ -1,7 +1,7 @@
 import type { Param } from '../api/types'
 import { t } from '../text/t'
 
-/** Reads what was typed as a value of the parameter's type. */
+/** Reads a typed text as a value of the parameter's type. */
 export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
   if (p.type === 'bool') return text === 'true'
   if (p.type === 'int' || p.type === 'float') {
@@ -18,7 +18,7 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
   }
 }
 
-/** Says what is wrong with what was typed; undefined: nothing. An empty field stands for the default. */
+/** Returns what is wrong with a typed text, or undefined. An empty field stands for the default. */
 export function fault(
   p: Pick<Param, 'name' | 'type' | 'enum' | 'required'>,
   text: string | undefined,
@@ -35,7 +35,7 @@ export function fault(
   }
 }
 
-/** Writes a value as it is typed. */
+/** Returns a value in the form in which a person types it. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
@@ -43,7 +43,7 @@ export const textOf = (value: unknown): string =>
 export const quote = (text: string) =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
-/** The texts as commands show them: a value of the type secret is replaced by a word. */
+/** The texts in the form for commands: a value of the type secret is replaced by a word. */
 export const shownOf = (params: Pick<Param, 'name' | 'type'>[], texts: Record<string, string>) => {
   const hidden = (name: string) => params.some((p) => p.name === name && p.type === 'secret')
   return Object.fromEntries(Object.entries(texts).map(([n, v]) => [n, v && hidden(n) ? 'SECRET' : v]))
@@ -73,6 +73,8 @@ export function requestOf(workflow: string, params: Param[], texts: Record<strin
   }
 }
 
-/** Writes the request for the command line, with the key that makes a repetition harmless. */
+/**
+ * Writes the request for the command line, with the key that keeps a repetition from starting a second run.
+ */
 export const request = (body: object, key: string) =>
   `skein api POST /runs -H ${quote(`Idempotency-Key: ${key}`)} --data ${quote(JSON.stringify(body))}`

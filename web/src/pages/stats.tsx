@@ -1,4 +1,4 @@
-// How long the runs of a workflow took, and how they ended: by day or hour, and by task.
+// The durations and the ends of the runs of a workflow, by day or hour, and by task.
 import { t } from '../text/t'
 import './stats.css'
 import { useQuery } from '@tanstack/react-query'
@@ -35,7 +35,7 @@ function useStats(w: Definition, by: string, from: Date | undefined) {
   })
 }
 
-/** The begin of the hour three days ago. */
+/** The beginning of the hour three days ago. */
 function threeDaysAgo(): Date {
   const hour = 3_600_000
   return new Date((Math.floor(Date.now() / hour) - 71) * hour)
@@ -173,7 +173,7 @@ function Runs({ stats }: { stats: WorkflowStats }) {
   )
 }
 
-/** The day, or the day and the hour, in UTC as the periods are. */
+/** The day, or the day and the hour, in UTC, because the periods are in UTC. */
 function periodName(r: StatsRow, by: string): string {
   const at = r.at ?? ''
   return by === 'hour' ? at.slice(0, 16).replace('T', ' ') : at.slice(0, 10)

@@ -1,4 +1,4 @@
-// What the chart of durations shows, without the page.
+// The data of the chart of durations.
 import type { StatsRow } from '../api/types'
 import { t } from '../text/t'
 
@@ -52,7 +52,7 @@ export function stackOf(row: Ends | undefined, most: number, height: number) {
   })
 }
 
-/** The places of durations on a logarithmic scale; a line breaks where there is none. */
+/** The places of durations on a logarithmic scale; the line is interrupted where there is no duration. */
 export function lineOf(
   values: (number | null | undefined)[],
   scale: (s: number) => number,
@@ -88,7 +88,7 @@ export function scaleOf(values: (number | null | undefined)[], height: number) {
   }
 }
 
-/** What a trend says: a third is more than chance. */
+/** Describes a trend. A change of a third or more is not regarded as chance. */
 export function trendOf(trend: number | null): { text: string; isSlower: boolean } {
   if (trend === null) return { text: '–', isSlower: false }
   const percent = Math.round((trend - 1) * 100)

@@ -6,7 +6,10 @@ type All = Record<string, string>
 /** The tag of a filter, or undefined while its text is not KEY=VALUE. */
 export const tagOf = (text: string | undefined) => (text && /^[^=]+=./.test(text) ? text : undefined)
 
-/** Reports whether tags have the one that a filter asks for, as far as its text is complete. */
+/**
+ * Reports whether tags contain the tag of a filter. While the text of the filter is incomplete, every object
+ * matches.
+ */
 export function tagged(of: All | undefined, text: string) {
   const tag = tagOf(text)
   return !tag || Object.entries(of ?? {}).some(([key, value]) => `${key}=${value}` === tag)

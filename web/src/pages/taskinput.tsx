@@ -1,4 +1,4 @@
-// What an attempt was given: its command, environment and limits, with the expressions evaluated.
+// The input of an attempt: its command, environment and limits, with the expressions evaluated.
 import { useQuery } from '@tanstack/react-query'
 import { get, path } from '../api/client'
 import { useCan } from '../api/me'

@@ -35,7 +35,7 @@ export const useTask = (id: string, task: string) =>
     queryFn: ({ signal }) => get<Task>(path('runs', id, 'tasks', task), {}, signal),
   })
 
-/** Shows one task of a run: its log, its attempts, its outputs and why it is as it is. */
+/** Shows one task of a run: its log, its attempts, its outputs and the reasons for its state. */
 export function TaskPane({ run, task }: { run: Run; task: string }) {
   const search = useSearch({ from: '/r/$id' })
   const navigate = useNavigate({ from: '/r/$id' })
@@ -268,7 +268,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
   )
 }
 
-/** The work that an attempt has left outside of its process, and the run that ends it. */
+/** The work that an attempt has left outside of its process, and the verbs that end it. */
 function Left({ of: o, run, task, attempt }: { of: Outside; run: Run; task: Task; attempt: number }) {
   const { run: act } = useToastVerb()
   const { question, asked } = useQuestion({

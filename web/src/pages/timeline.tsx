@@ -1,4 +1,4 @@
-// When the tasks of a run waited and ran: one row for each task, one bar for each attempt.
+// The times at which the tasks of a run waited and ran: one row for each task, one bar for each attempt.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type PointerEvent, useMemo, useRef, useState } from 'react'
@@ -56,7 +56,9 @@ export function TimelineView({ run, task }: { run: Run; task: string | undefined
   )
 }
 
-/** Sorts the attempts of a run into one line for each task, by the time at which it could begin. */
+/**
+ * Sorts the attempts of a run into one line for each task, ordered by the time at which the task could begin.
+ */
 export function linesOf(times: Timeline, names: string[]): Line[] {
   const lines = new Map<number, Line>()
   const path = new Set(times.path)
@@ -282,7 +284,7 @@ function TimelineRow({
   )
 }
 
-/** The time axis. Dragging over it zooms to what was dragged over. */
+/** The time axis. Dragging over the axis zooms to the dragged range. */
 function Axis({
   scale,
   t0,

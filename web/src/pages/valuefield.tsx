@@ -1,4 +1,4 @@
-// One field for a typed value, as forms of runs and of approvals have them.
+// A field for one typed value, for the forms of runs and of approvals.
 
 import { useId } from 'react'
 import type { Param } from '../api/types'
@@ -7,7 +7,7 @@ import { textOf } from './startdata'
 
 const radiosMax = 5
 
-/** What a field asks. The format text is a text of several lines. */
+/** The question of a field. The format text stands for a text of several lines. */
 export type Asked = Pick<Param, 'name' | 'type' | 'required' | 'enum' | 'format' | 'description' | 'default'>
 
 type Props = { p: Asked; value: string; fault: string | undefined; set: (v: string) => void }

@@ -1,4 +1,4 @@
-// What a schedule would do with another rule, before anything is applied.
+// The fires of a schedule with another rule, before anything is applied.
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { post } from '../api/client'

@@ -156,7 +156,10 @@ export function Workflows() {
   )
 }
 
-/** The rows by namespace, if they are in that order and there are several; else one group without a name. */
+/**
+ * The rows grouped by namespace, if they are sorted by name and have several namespaces. Otherwise one group
+ * without a name.
+ */
 function groupsOf(all: Workflow[], byName: boolean) {
   const rows = all.map((w, i) => ({ w, i }))
   const names = [...new Set(all.map((w) => w.namespace))]
@@ -205,7 +208,7 @@ function Row({
   )
 }
 
-/** A namespace in which the caller may write workflows; default if there is no other. */
+/** A namespace in which the caller may write workflows; the namespace default if there is none. */
 const writable = (me: Me | undefined) =>
   Object.keys(me?.verbs ?? {}).find((ns) => ns !== '*' && me?.verbs[ns]?.includes('workflow.write')) ??
   'default'

@@ -1,4 +1,4 @@
-// Terminal colours of logs. Everything else that a terminal would obey is left out.
+// Terminal colours of logs. All other control sequences for a terminal are left out.
 export type Piece = { text: string; colour?: string | undefined; bold?: boolean | undefined }
 
 const colours = ['calm', 'bad', 'good', 'warn', 'busy', 'busy', 'good', 'over']
@@ -7,7 +7,10 @@ const sequence = /\u001b\[([0-9;?]*)([@-~])|\u001b\][^\u0007\u001b]*(?:\u0007|\u
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
 const control = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
 
-/** Splits a line into pieces of one look. A carriage return overwrites the line, as a progress bar does. */
+/**
+ * Splits a line into pieces, each of which has one look. A carriage return overwrites the line, as a progress
+ * bar does.
+ */
 export function pieces(line: string): Piece[] {
   const last = line.replace(/\r+$/, '').split('\r').pop() ?? ''
   const out: Piece[] = []
@@ -35,7 +38,7 @@ export function pieces(line: string): Piece[] {
   return out
 }
 
-/** The text of a line without any of that. */
+/** The text of a line without colours and control sequences. */
 export const plain = (line: string) =>
   pieces(line)
     .map((p) => p.text)
@@ -45,7 +48,7 @@ const wrong = /\b(error|errors|fatal|panic|exception|traceback|failed|failure|cr
 const notWrong = /\b(0|no) (errors?|failures?|failed)\b|\berrors?[=:] ?0\b/i
 const doubtful = /\b(warn|warning)\b/i
 
-/** Guesses how bad a line is, from its words. */
+/** Guesses from the words of a line whether it reports an error or a warning. */
 export function level(line: string): 'error' | 'warning' | undefined {
   if (wrong.test(line) && !notWrong.test(line)) return 'error'
   return doubtful.test(line) ? 'warning' : undefined

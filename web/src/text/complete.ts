@@ -5,15 +5,15 @@ import { below, choicesOf, keysOf, type Schema } from './schema'
 export type Place = {
   /** The keys above the place; * is an item of a list. */
   path: string[]
-  /** The key whose value is written; undefined where a key is. */
+  /** The key whose value is typed at the place; undefined if a key is typed there. */
   key: string | undefined
-  /** Where the word begins. */
+  /** The place at which the word begins. */
   from: number
 }
 
 const entry = /^(\s*(?:- )*)(["']?)([\w.-]+)\2\s*:(?=\s|$)/
 
-/** Finds out from the lines above where in the structure a place is. */
+/** Finds the position of a place in the structure from the lines above it. */
 export function placeOf(text: string, at: number): Place {
   const lineFrom = text.lastIndexOf('\n', at - 1) + 1
   const line = text.slice(lineFrom, at)

@@ -3,7 +3,10 @@
 export type Draft = {
   workflow: string
   text: string
-  /** What the draft began from: its revision (0: a new workflow), version and source. */
+  /**
+   * The revision from which the draft began, or 0 for a new workflow. The next fields have its version and
+   * source.
+   */
   revision: number
   version: number
   base: string
@@ -24,7 +27,8 @@ async function inStore<T>(mode: IDBTransactionMode, act: (s: IDBObjectStore) => 
     return await new Promise((done, fail) => {
       const all = db.transaction('drafts', mode)
       const request = act(all.objectStore('drafts'))
-      // Not at the success of the request: a page that ends before the commit takes the write with it.
+      // The result does not come at the success of the request, because a write is lost if the page ends
+      // before the commit.
       all.oncomplete = () => done(request.result)
       all.onabort = () => fail(all.error)
     })
@@ -33,22 +37,22 @@ async function inStore<T>(mode: IDBTransactionMode, act: (s: IDBObjectStore) => 
   }
 }
 
-/** The last word about the draft of a workflow: what is to be kept, or that nothing is. */
+/** The last order about the draft of a workflow: the draft to store, or null to delete it. */
 type Word = { draft: Draft | null }
 
-/** The words that IndexedDB has not confirmed yet. */
+/** The orders that IndexedDB has not confirmed yet. */
 const pending = new Map<string, Word>()
 
-// IndexedDB answers later, and a page that is left has no later. So the words that are pending when the page is hidden
-// or left are noted in localStorage, which is written at once. A note is newer than what IndexedDB has, and stays until
-// a later write is confirmed.
+// IndexedDB answers later, but a page that is left may end before. So when the page is hidden or left, the
+// pending orders are noted in localStorage, which is written at once. A note is newer than the draft in
+// IndexedDB, and stays until a later write is confirmed.
 const notePrefix = 'skein.draft '
 
 function inNotes<T>(act: (notes: Storage) => T): T | undefined {
   try {
     return act(localStorage)
   } catch {
-    return undefined // The browser keeps nothing for this page, or has no room.
+    return undefined // The browser stores nothing for this page, or has no room.
   }
 }
 
@@ -60,7 +64,10 @@ const forgetNote = (workflow: string) => inNotes((notes) => notes.removeItem(not
 const noteKeys = (): string[] =>
   inNotes((notes) => Object.keys(notes).filter((key) => key.startsWith(notePrefix))) ?? []
 
-/** Notes what is not confirmed yet. A page calls it when it is hidden or left, after its last writes. */
+/**
+ * Notes the orders that are not confirmed yet. A page calls this function when it is hidden or left, after
+ * its last writes.
+ */
 export function noteDrafts() {
   for (const [workflow, word] of pending)
     inNotes((notes) => notes.setItem(notePrefix + workflow, JSON.stringify(word)))
@@ -68,7 +75,7 @@ export function noteDrafts() {
 
 let lastWrite: Promise<unknown> = Promise.resolve()
 
-/** Reads the draft of a workflow after the earlier writes. A browser that keeps nothing has none. */
+/** Reads the draft of a workflow after the earlier writes. There is none if the browser stores nothing. */
 export async function readDraft(workflow: string): Promise<Draft | undefined> {
   await lastWrite
   const note = noteOf(workflow)
@@ -92,7 +99,7 @@ async function writeWord(workflow: string, word: Word): Promise<boolean> {
   const { draft } = word
   pending.set(workflow, word)
   const isKept = await (draft ? write((s) => s.put(draft)) : write((s) => s.delete(workflow)))
-  // A later word has its own end, and the note may be of that one.
+  // A later order is confirmed separately, and the note may belong to it.
   if (pending.get(workflow) !== word) return isKept
   pending.delete(workflow)
   if (isKept) forgetNote(workflow)
@@ -101,7 +108,7 @@ async function writeWord(workflow: string, word: Word): Promise<boolean> {
 
 let closed = false
 
-/** Saves a draft and reports whether the browser kept it. After a sign-out it keeps none. */
+/** Saves a draft and reports whether the browser stored it. After a sign-out, no draft is stored. */
 export const saveDraft = (draft: Draft): Promise<boolean> =>
   closed ? Promise.resolve(false) : writeWord(draft.workflow, { draft })
 
@@ -119,8 +126,8 @@ export async function draftNames(): Promise<string[]> {
 }
 
 /**
- * Deletes all drafts: the person who wrote them has left this browser. What an editor saves while it is taken
- * down is not kept either, until openDrafts.
+ * Deletes all drafts: the person who wrote them has left this browser. Drafts that an editor saves while it
+ * is removed from the page are not stored either, until openDrafts is called.
  */
 export function forgetDrafts(): Promise<boolean> {
   closed = true
@@ -129,12 +136,14 @@ export function forgetDrafts(): Promise<boolean> {
   return write((s) => s.clear())
 }
 
-/** Lets drafts be saved again: somebody has signed in. */
+/** Permits the saving of drafts again, after a person has signed in. */
 export function openDrafts() {
   closed = false
 }
 
-/** Deletes the draft of a workflow and reports whether the browser did. After a sign-out there is none. */
+/**
+ * Deletes the draft of a workflow and reports whether the browser deleted it. After a sign-out there is none.
+ */
 export const dropDraft = (workflow: string): Promise<boolean> =>
   closed ? Promise.resolve(true) : writeWord(workflow, { draft: null })
 

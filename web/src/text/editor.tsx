@@ -1,5 +1,5 @@
-// The text of a workflow file in CodeMirror. It is in a shadow root: there its styles are adopted style sheets, which the
-// policy of the page allows.
+// The text of a workflow file in CodeMirror. It is in a shadow root, where its styles are adopted style
+// sheets, because the content security policy of the page allows only these.
 import { autocompletion, completionKeymap } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
 import { yaml } from '@codemirror/lang-yaml'
@@ -59,11 +59,11 @@ const theme = EditorView.theme({
 const base: Extension[] = [lineNumbers(), yaml(), syntaxHighlighting(colours), theme]
 
 export type EditorHandle = {
-  /** Returns the text of this moment, which a plan is made for. The page may show an older one. */
+  /** Returns the present text, for which a plan is made. The page may show an older one. */
   text: () => string
   /** Makes a plan of changes one step that can be undone. */
   change: (changes: Change[]) => void
-  /** Replaces all of the text, also as one step. */
+  /** Replaces the whole text, also as one step. */
   replace: (text: string) => void
   go: (from: number, to?: number) => void
 }

@@ -1,27 +1,32 @@
-// Which tab of this browser edits a workflow. Two tabs that save drafts of one workflow would overwrite each other's, so
-// one tab holds a lock of that name, and the others only show the workflow.
+// Decides which tab of this browser edits a workflow. Two tabs that save drafts of one workflow would
+// overwrite each other's drafts, so one tab holds a lock of that name, and the others only show the workflow.
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { draftsWritten } from './drafts'
 
-/** A tab that does not let go within this time is frozen, and loses the lock. */
+/** A tab that does not release the lock within this time, in milliseconds, is frozen, and loses the lock. */
 const answerWithin = 3_000
 
 export type Hold = {
-  /** asking: the browser has not answered yet. */
+  /** asking means that the browser has not answered yet. */
   state: 'asking' | 'held' | 'elsewhere'
-  /** Asks the other tab to save its draft and to let go. */
+  /** Asks the other tab to save its draft and to release the lock. */
   take: () => void
 }
 
 type Events = {
-  /** Another tab asks for the draft: it must be saved now. */
+  /** Called when another tab asks for the draft, which must be saved now. */
   lose: () => void
-  /** The draft was another tab's before: it must be read again, and nothing may be typed until it is. */
+  /**
+   * Called when this tab gets a draft that another tab had before. The draft must be read again, and nothing
+   * may be typed until then.
+   */
   taken: () => Promise<unknown>
   state: (state: Hold['state']) => void
 }
 
-/** The end of the last lock that this tab held: a page that is opened again waits for it. */
+/**
+ * Resolves when the last lock that this tab held was released. A page that is opened again waits for this.
+ */
 let left: Promise<unknown> = Promise.resolve()
 
 /** Holds the lock of a draft, or waits for it, until it is closed. */
@@ -57,7 +62,7 @@ class Holder {
     this.channel.close()
     this.waiting?.abort()
     clearTimeout(this.late)
-    // The page saves its draft while it is taken down, and the lock is kept until that is written.
+    // The page saves its draft while it is removed, and the lock is kept until the draft is written.
     if (this.holding)
       left = Promise.resolve()
         .then(draftsWritten)
@@ -70,7 +75,7 @@ class Holder {
     void this.request({ signal: this.waiting.signal }, true)
   }
 
-  /** Asks for the lock. isLater says that another tab may have changed the draft until it is granted. */
+  /** Asks for the lock. With isLater, another tab may change the draft before the lock is granted. */
   private async request(o: LockOptions, isLater: boolean) {
     if (this.closed) return
     let granted = false
@@ -80,7 +85,7 @@ class Holder {
       this.holding = held
       clearTimeout(this.late)
       this.late = undefined
-      // What is typed before the draft is read again would be lost with the old text.
+      // Text that is typed before the draft is read again would be lost with the old draft.
       const isMine = () => this.holding === held && this.giving !== held
       if (isLater) void this.on.taken().then(() => isMine() && this.on.state('held'))
       else this.on.state('held')
@@ -91,7 +96,7 @@ class Holder {
     try {
       await held
     } catch {
-      // Another tab took the lock by force, or this wait for it was given up: then another one goes on.
+      // If another tab took the lock by force, or if this wait was given up, another wait continues.
       if (!granted) return
     }
     this.holding = undefined
@@ -100,7 +105,7 @@ class Holder {
     this.wait()
   }
 
-  /** Another tab asks for the draft. A tab that waits, too, lets it go first. */
+  /** Called when another tab asks for the draft. A tab that also waits for the lock gives way to it. */
   private async asked() {
     if (this.holding) {
       this.giving = this.holding

@@ -1,18 +1,22 @@
-// A window on a log: bytes from an offset on, cut into lines. It grows at both ends and forgets nothing within its bound.
+// A window on a log: bytes from an offset on, cut into lines. It grows at both ends and drops nothing within
+// its bound.
 export const block = 256 * 1024
 export const windowMax = 16 * 1024 * 1024
 
 export class LogWindow {
-  /** The offset of the first byte that is here, and that of the byte after the last. */
+  /** The offset of the first loaded byte, and the offset after the last one. */
   from = 0
   to = 0
   lines: string[] = []
-  /** The number of the first line that is here, counted from 1; undefined: not known. */
+  /** The number of the first loaded line, counted from 1; undefined if it is not known. */
   first: number | undefined
   private tail = ''
   private decoder = new TextDecoder('utf-8', { fatal: false })
 
-  /** Begins at an offset with these bytes. If it is the beginning of a line, its number can be told. */
+  /**
+   * Begins at an offset with these bytes. If the offset is the beginning of a line, the caller can give the
+   * number of the line.
+   */
   begin(from: number, bytes: Uint8Array, line?: number) {
     this.from = from
     this.first = from === 0 ? 1 : line
@@ -31,7 +35,7 @@ export class LogWindow {
     }
   }
 
-  /** Takes the number of the line that has the first byte that was read, as far as the server knows it. */
+  /** Sets the number of the line that contains the first byte, if the server knows the number. */
   numbered(begun: number, line: number) {
     if (line > 0 && this.from >= begun) this.first = this.from > begun ? line + 1 : line
   }
@@ -44,7 +48,10 @@ export class LogWindow {
     for (const line of parts) this.lines.push(line)
   }
 
-  /** The place among the lines of the line that begins at an offset in bytes, which the window was begun with. */
+  /**
+   * Returns the index of the line that begins at an offset. The offset is within the bytes with which the
+   * window began.
+   */
   placeOf(offset: number, begun: number, bytes: Uint8Array): number {
     let n = 0
     for (let i = this.from - begun; i < offset - begun && i < bytes.length; i++) if (bytes[i] === 10) n++
@@ -64,7 +71,7 @@ export class LogWindow {
     else if (this.first !== undefined) this.first -= parts.length
   }
 
-  /** The number of lines, with the one that has no end yet. */
+  /** The number of lines, including the last line if it has no end yet. */
   get length() {
     return this.lines.length + (this.tail ? 1 : 0)
   }

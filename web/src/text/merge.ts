@@ -4,7 +4,7 @@ export type Part = { same: string[] } | { base: string[]; mine: string[]; theirs
 
 const cellsMax = 4_000_000
 
-/** For each line of a, the line of b that it is paired with; -1: none. */
+/** Returns for each line of a the line of b with which it is paired, or -1 if there is none. */
 function pairs(a: string[], b: string[]): Int32Array {
   const out = new Int32Array(a.length).fill(-1)
   let head = 0
@@ -20,7 +20,7 @@ function pairs(a: string[], b: string[]): Int32Array {
   }
   const [n, m] = [endA - head, endB - head]
   if (n === 0 || m === 0 || n * m > cellsMax) return out
-  // The longest common subsequence of what is left.
+  // The longest common subsequence of the remaining lines.
   const width = m + 1
   const best = new Uint32Array((n + 1) * width)
   for (let i = n - 1; i >= 0; i--)
@@ -39,7 +39,9 @@ function pairs(a: string[], b: string[]): Int32Array {
 
 const equal = (a: string[], b: string[]) => a.length === b.length && a.every((line, i) => line === b[i])
 
-/** Merges two edits of base. Where both changed the same lines in different ways, the part has all three. */
+/**
+ * Merges two edits of base. If both changed the same lines in different ways, the part has all three texts.
+ */
 export function merge(base: string, mine: string, theirs: string): Part[] {
   const [o, a, b] = [base, mine, theirs].map((t) => t.split('\n')) as [string[], string[], string[]]
   const [toA, toB] = [pairs(o, a), pairs(o, b)]
@@ -67,7 +69,7 @@ export function merge(base: string, mine: string, theirs: string): Part[] {
   return parts
 }
 
-/** Joins the parts; a choice decides each one that both changed, in their order. */
+/** Joins the parts. For each part that both edits changed, in order, there is a choice. */
 export function joined(parts: Part[], choices: ('mine' | 'theirs')[]): string {
   let at = 0
   return parts.flatMap((p) => ('same' in p ? p.same : p[choices[at++] ?? 'mine'])).join('\n')

@@ -1,5 +1,5 @@
-// What a workflow file says of its tasks, with the ranges of the text that say it. The text is the truth: nothing here is
-// ever written back as a whole.
+// The tasks of a workflow file, with the ranges of the text that describe them. Only the text is changed by
+// edits: these values are never written back as a whole.
 import {
   type Document,
   isAlias,
@@ -20,7 +20,7 @@ export type Entry = Pair<Node, Node | null>
 export type TaskText = {
   name: string
   entry: Entry
-  /** The tasks that it needs, as far as they are written here and not behind an alias. */
+  /** The tasks that the task needs, without those that are written behind an alias. */
   needs: string[]
 }
 
@@ -34,7 +34,7 @@ export type File = {
   tasksMap: YAMLMap<Node, Node | null> | undefined
 }
 
-/** Reads a file, as far as it can be read: a fault in one place leaves the rest. */
+/** Reads a file, as far as it can be read. A fault in one place does not prevent the reading of the rest. */
 export function readFile(text: string): File {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, keepSourceTokens: false, merge: false })
@@ -52,8 +52,9 @@ export function readFile(text: string): File {
 const tasksLine = /^(["']?)tasks\1[ \t]*:[ \t]*(?:#.*)?\r?$/m
 
 /**
- * The names of the tasks by the indentation of their lines. It takes milliseconds where readFile takes seconds, and it
- * also reads a text that is being written. It returns undefined if the tasks do not stand one below the other.
+ * The names of the tasks by the indentation of their lines. This takes milliseconds for a file for which
+ * readFile takes seconds, and also works for a text that is being typed. It returns undefined if the tasks do
+ * not stand one below the other.
  */
 export function namesByLine(text: string): string[] | undefined {
   const head = tasksLine.exec(text)
@@ -84,7 +85,7 @@ function needsOf(task: Node | null | undefined): string[] {
   return []
 }
 
-/** The end of what a node says: behind its last character, without the comment after it. */
+/** The end of the content of a node: after its last character, before the comment that follows. */
 export function contentEnd(node: Node | null | undefined, otherwise: number): number {
   if (!node?.range) return otherwise
   if (isCollection(node) && !node.flow) {
@@ -95,7 +96,8 @@ export function contentEnd(node: Node | null | undefined, otherwise: number): nu
     }
     return contentEnd(last as Node, node.range[1])
   }
-  // An empty value has a range without a length, behind blanks and comments; its key ends the entry then.
+  // An empty value has a range without a length, after blanks and comments. In this case the key ends the
+  // entry.
   return node.range[1] > node.range[0] || isAlias(node) ? node.range[1] : otherwise
 }
 

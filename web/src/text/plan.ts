@@ -18,7 +18,7 @@ import { blockText, inlineText, type Value } from './values'
 
 export type Change = { from: number; to: number; insert: string }
 
-/** An edit that the text does not allow. at is the place that is the reason. */
+/** An edit that the text does not allow. at is the place of the reason. */
 export class Refused extends Error {
   at: number
   constructor(message: string, at = 0) {
@@ -40,14 +40,14 @@ export function applied(text: string, changes: Change[]): string {
   return out
 }
 
-/** Makes one plan of steps that each see the text after the step before. */
+/** Makes one plan of several steps. Each step sees the text after the previous step. */
 export function inTurn(text: string, ...steps: ((file: File) => Change[])[]): Change[] {
   let now = text
   for (const step of steps) now = applied(now, step(readFile(now)))
   return difference(text, now)
 }
 
-/** The change from one text to another, as one range: the rest is the same. */
+/** Returns the change from one text to another as one range. The texts are equal outside of this range. */
 export function difference(from: string, to: string): Change[] {
   if (from === to) return []
   let a = 0
@@ -102,7 +102,10 @@ function withoutEntry(file: File, map: Map_, entry: Entry): Change[] {
   return [{ from: aboveWithComments(text, from), to: lineEnd(text, entryEnd(text, entry)), insert: '' }]
 }
 
-/** The start of the comment lines that are attached to a line: no blank line between, and indented alike. */
+/**
+ * The start of the comment lines that are attached to a line: there is no blank line between, and the
+ * indentation is the same.
+ */
 function aboveWithComments(text: string, at: number): number {
   let start = lineStart(text, at)
   const indent = text.slice(start, at)
@@ -152,7 +155,7 @@ function withEntry(file: File, map: Map_, key: string, value: Value, first = fal
   return [{ from: end, to: end, insert: `${newline(text, end) && eol}${indent}${entry}${eol}` }]
 }
 
-/** Gives a task that has nothing yet its first key. */
+/** Adds the first key to an empty task. */
 function firstEntry(file: File, task: TaskText, key: string, value: Value): Change[] {
   const eol = eolOf(file.text)
   const at = entryEnd(file.text, task.entry)
@@ -162,7 +165,7 @@ function firstEntry(file: File, task: TaskText, key: string, value: Value): Chan
   return [{ from: at, to: at, insert: `${eol}${indent}${inlineText(key)}:${blockText(value, indent, eol)}` }]
 }
 
-/** Sets a key of a task, or one below it, such as retry.max. */
+/** Sets a key of a task, or a key below it, such as retry.max. */
 export function setKey(file: File, name: string, path: string[], value: Value): Change[] {
   const task = taskOf(file, name)
   const body = bodyOf(file, task)
@@ -196,7 +199,10 @@ function refuseAlias(file: File, entry: Entry, key: string) {
   )
 }
 
-/** Refuses to replace a value that is marked for other places, or whose first line holds a comment: both would be lost. */
+/**
+ * Refuses to replace a value that has an anchor for other places, or a comment in its first line, because
+ * both would be lost.
+ */
 function refuseMarked(file: File, { value }: Entry) {
   if (!value) return
   const at = startOf(value)
@@ -225,14 +231,14 @@ function replaced(file: File, map: Map_, entry: Entry, value: Value): Change[] {
   const insert = blockText(value, indent, eol)
   const [head, ...more] = insert.split(eol)
   if (more.length === 0 || tail) return [{ from: colon, to: Math.max(colon, end), insert: insert + tail }]
-  // A comment behind the old value stays in its line, which is now the head of several.
+  // A comment after the old value stays in its line, which is now the first of several lines.
   const stop = lineEnd(text, end)
   const behind = text.slice(end, stop).trim()
   const insertAll = [behind ? `${head} ${behind}` : head, ...more].join(eol)
   return [{ from: colon, to: stop, insert: insertAll + (text[stop - 1] === '\n' ? eol : '') }]
 }
 
-/** Removes a key of a task, or one below it. A mapping that becomes empty goes with its last key. */
+/** Removes a key of a task, or a key below it. A mapping that becomes empty is removed with its last key. */
 export function unsetKey(file: File, name: string, path: string[]): Change[] {
   let map = bodyOf(file, taskOf(file, name))
   let last: { map: Map_; entry: Entry } | undefined
@@ -344,7 +350,7 @@ export function removeNeed(file: File, name: string, need: string): Change[] {
   return [{ from: lineStart(file.text, from), to: lineEnd(file.text, to), insert: '' }]
 }
 
-/** Reports whether one task comes after another on some way. */
+/** Reports whether one task depends on another, directly or through other tasks. */
 export function dependsOn(file: File, name: string, on: string): boolean {
   const needs = new Map(file.tasks.map((t) => [t.name, t.needs]))
   const seen = new Set<string>()

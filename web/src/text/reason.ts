@@ -1,4 +1,5 @@
-// The sentences of the server that say why something is as it is: their commands, and what the page says already.
+// The sentences of the server about the reasons of a state: finds the commands in them, and leaves out what
+// the page already shows.
 
 export type Part = {
   text: string
@@ -35,5 +36,5 @@ export function partsOf(text: string): Part[] {
   return parts
 }
 
-/** The reason of an end, without the state, which stands beside it. */
+/** The reason of an end, without the state, which the page shows next to it. */
 export const withoutState = (text: string): string => /^it has ended: \w+ \((.+)\)$/s.exec(text)?.[1] ?? text

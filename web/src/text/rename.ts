@@ -6,7 +6,7 @@ import { type Change, Refused } from './plan'
 import { t } from './t'
 import { inlineText } from './values'
 
-/** Keys whose whole text is an expression. */
+/** The keys whose whole text is an expression. */
 const expressions = new Set(['if', 'condition', 'foreach', 'tasks'])
 
 export function renameTask(file: File, name: string, to: string): Change[] {

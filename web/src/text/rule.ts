@@ -6,8 +6,8 @@ import { inlineText } from './values'
 export type TriggerRef = { name: string; kind: string; expression: string }
 
 /**
- * Puts another rule into the text of a workflow: all else stays byte for byte. The trigger is found by its name, or by its
- * rule if it has no name. undefined: the rule is not written as one value here.
+ * Replaces a rule in the text of a workflow. All other bytes stay the same. The trigger is found by its name,
+ * or by its rule if it has no name. Returns undefined if the rule is not written as one value in this text.
  */
 export function withRule(text: string, t: TriggerRef, rule: string): string | undefined {
   const file = readFile(text)

@@ -1,4 +1,5 @@
-// Reads of the JSON Schema of a workflow file: what may be written at a path, for the inspector and for completion.
+// Reads the JSON Schema of a workflow file: the values that are possible at a path, for the inspector and for
+// completion.
 
 export type Schema = {
   type?: string | string[]
@@ -16,7 +17,7 @@ export type Schema = {
   oneOf?: Schema[]
 }
 
-/** All forms of a schema: those of its alternatives, and what it says of itself beside them. */
+/** All forms of a schema: those of its alternatives, and the schema itself if it has keys or items. */
 export function forms(schema: Schema | undefined): Schema[] {
   if (!schema) return []
   if (!schema.anyOf) return [schema]
@@ -24,7 +25,7 @@ export function forms(schema: Schema | undefined): Schema[] {
   return [...(own.properties || own.items ? [own] : []), ...anyOf.flatMap(forms)]
 }
 
-/** The schema of what is written below a key; * stands for the items of a list. */
+/** The schema of the values below a key; * stands for the items of a list. */
 export function below(schema: Schema | undefined, path: string[]): Schema | undefined {
   let found = forms(schema)
   for (const key of path) {
@@ -43,7 +44,7 @@ export function below(schema: Schema | undefined, path: string[]): Schema | unde
 export const keysOf = (schema: Schema | undefined): [string, Schema][] =>
   forms(schema).flatMap((s) => Object.entries(s.properties ?? {}))
 
-/** The keys of a mapping of which it has one. */
+/** The keys of which a mapping has exactly one. */
 export const chosen = (schema: Schema | undefined): string[] =>
   forms(schema).flatMap((s) => (s.oneOf ?? []).flatMap((one) => one.required ?? []))
 
@@ -55,7 +56,7 @@ const typesOf = (s: Schema) => (Array.isArray(s.type) ? s.type : s.type ? [s.typ
 
 export type FieldKind = 'choice' | 'number' | 'text' | 'object' | 'other'
 
-/** How a value is entered: by the simplest of its forms. */
+/** The kind of field for a value, which follows from the simplest form of the value. */
 export function fieldKind(schema: Schema): FieldKind {
   const all = forms(schema)
   if (all.some((s) => s.enum)) return 'choice'

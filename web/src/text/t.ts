@@ -4,10 +4,10 @@
 import { createElement, Fragment, isValidElement, type ReactNode } from 'react'
 import { preference } from '../app/preferences'
 
-/** The names of the places in a text: 'in {time}' has time. */
+/** The names of the placeholders in a text: 'in {time}' has time. */
 type Names<K extends string> = K extends `${string}{${infer N}}${infer Rest}` ? N | Names<Rest> : never
 type Values<K extends string, V> = [Names<K>] extends [never] ? [] : [values: Record<Names<K>, V>]
-/** What a rule of a trigger is made of: its kind, and its declaration in a short form. */
+/** The parts of a rule of a trigger: its kind, and its declaration in a short form. */
 export type Rule = { kind: string; expression: string }
 export type Catalogue = {
   texts: Record<string, string>
@@ -19,7 +19,10 @@ export type Catalogue = {
 export const languages = { en: 'English', 'zh-CN': '简体中文' }
 type Language = keyof typeof languages
 
-/** Chooses a language: the one that the person asked for, else the first of the browser's that the page has. */
+/**
+ * Chooses a language: the one that the person chose, or else the first language of the browser that the page
+ * has.
+ */
 export function choose(asked: string, accepted: readonly string[]): Language {
   if (asked in languages) return asked as Language
   for (const tag of accepted) {
@@ -29,14 +32,17 @@ export function choose(asked: string, accepted: readonly string[]): Language {
   return 'en'
 }
 
-/** Traditional Chinese is another script, whose readers get the next language of their list. */
+/**
+ * Returns the language of the page for a language tag. Traditional Chinese is another script, so its readers
+ * get the next language of their list.
+ */
 function languageOf(tag: string): Language | undefined {
   try {
     const { language, script } = new Intl.Locale(tag).maximize()
     if (language === 'zh' && script === 'Hans') return 'zh-CN'
     return language === 'en' ? 'en' : undefined
   } catch {
-    return undefined // The browser sent a tag that is none.
+    return undefined // The browser sent an invalid tag.
   }
 }
 
@@ -45,15 +51,15 @@ async function load(asked: Language): Promise<Catalogue | undefined> {
   try {
     return (await import('./zh/catalogue')).catalogue
   } catch {
-    return undefined // The page is whole in English, too.
+    return undefined // Without the catalogue, the page is complete in English.
   }
 }
 
 const catalogue = await load(choose(preference('language'), navigator.languages))
 
-/** The language that the page is in. Another one is shown after the page is loaded again. */
+/** The language that the page is in. Another language is shown after the page is loaded again. */
 export const language: Language = catalogue ? 'zh-CN' : 'en'
-/** How dates and numbers are written. */
+/** The locale in which dates and numbers are written. */
 export const locale = catalogue ? 'zh-CN' : 'en-GB'
 
 const place = /\{(\w+)\}/g
@@ -62,27 +68,32 @@ const numbers = new Intl.NumberFormat(locale)
 /** Formats a whole number with separators. */
 export const count = (n: number) => numbers.format(n)
 
-/** Finds the text of the language, and of one with a plural, 'one|many', the form for n. */
+/**
+ * Finds the text in the language of the page. If the text has a plural, 'one|many', it returns the form for
+ * n.
+ */
 function textOf(key: string, n: unknown): string {
   const [one = '', many] = (catalogue?.texts[key] ?? key).replace(/##.*/, '').split('|')
   return many === undefined || n === 1 ? one : many
 }
 
-/** Gives a text in the language of the page, with the values in its places. The value n is a count. */
+/**
+ * Returns a text in the language of the page, with the values in its placeholders. The value n is a count.
+ */
 export const t = <const K extends string>(key: K, ...[values]: Values<K, string | number>): string =>
   say(key, values ?? {})
 
-/** Does the same for a key that is put together. */
+/** Does the same as t for a key that is composed at run time. */
 export const say = (key: string, values: Record<string, string | number>): string =>
   textOf(key, values.n).replace(place, (_, name: string) => shown(name, values[name]))
 
 const shown = (name: string, value: unknown) =>
   name === 'n' && typeof value === 'number' ? count(value) : String(value)
 
-/** Gives a text with elements in its places. */
+/** Returns a text with elements in its placeholders. */
 export function rich<const K extends string>(key: K, ...[values]: Values<K, ReactNode>): ReactNode {
   const all: Record<string, ReactNode> = values ?? {}
-  // Every second part is the name of a place.
+  // Every second part is the name of a placeholder.
   return textOf(key, all.n)
     .split(place)
     .map((part, i) => {
@@ -93,8 +104,9 @@ export function rich<const K extends string>(key: K, ...[values]: Values<K, Reac
 }
 
 /**
- * Gives the text of the page's language for a sentence of the server, by its code: 'reason.queue_full'. undefined: the
- * page is in English, or has no text for the code, or the server did not send a value that the text needs.
+ * Returns the text in the language of the page for a sentence of the server, by its code, such as
+ * 'reason.queue_full'. It returns undefined if the page is in English, has no text for the code, or did not
+ * get a value that the text needs.
  */
 export function byCode(code: string, values: Record<string, unknown> = {}): string | undefined {
   const text = catalogue?.codes[code]
@@ -108,5 +120,8 @@ export function byCode(code: string, values: Record<string, unknown> = {}): stri
   return whole ? said : undefined
 }
 
-/** Gives the rule of a trigger in words. undefined: the page is in English, or has no words for it. */
+/**
+ * Returns the rule of a trigger in words. It returns undefined if the page is in English, or has no words for
+ * the rule.
+ */
 export const ruleWords = (rule: Rule): string | undefined => catalogue?.ruleWords(rule)

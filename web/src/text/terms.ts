@@ -48,5 +48,5 @@ const terms: Record<string, string> = {
   all: t('all'),
 }
 
-/** A word of the server in the language of the page; one that is not known stays as it is. */
+/** A word of the server in the language of the page; an unknown word stays unchanged. */
 export const term = (word: string): string => terms[word] ?? word

@@ -14,7 +14,7 @@ export function inlineText(value: Value): string {
       .map(([k, v]) => `${inlineText(k)}: ${inlineText(v)}`)
       .join(', ')}}`
   const text = stringify(value, options).trimEnd()
-  // A plain text that is good in a line of its own may mean something within brackets.
+  // A plain text that needs no quotes on its own line may need them within brackets.
   return typeof value === 'string' && text === value && /[,[\]{}]/.test(text) ? JSON.stringify(value) : text
 }
 
@@ -42,7 +42,7 @@ export function blockText(value: Value, indent: string, eol: string): string {
 function textBlock(value: string, indent: string, eol: string): string {
   const lines = value.split('\n')
   const keeps = value.endsWith('\n')
-  // A text that a block scalar cannot hold as it is: odd ends, odd beginnings, odd characters.
+  // Some texts cannot be written as a block scalar because of their ends, beginnings or characters.
   if (
     /\n\n$/.test(value) ||
     /^[ \n\t]/.test(value) ||

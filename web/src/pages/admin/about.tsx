@@ -1,4 +1,4 @@
-// About: which program answers, what it keeps its rows in, and what the page is built from.
+// About: the program that answers, its database, and the sources of the page.
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { basePath, get } from '../../api/client'
@@ -81,7 +81,7 @@ function Read({ path, children }: { path: string; children: string }) {
   )
 }
 
-/** Where the rows are, and the members with their versions. */
+/** The database, and the members with their versions. */
 function Kept() {
   const status = useStatus()
   const nodes = useNodes()
@@ -114,7 +114,7 @@ function Kept() {
   )
 }
 
-/** Recounts all that is stored, if the caller may ask for it. */
+/** Checks all stored rows, if the caller may request this. */
 function Recount() {
   const [asked, setAsked] = useState(false)
   const query = useQuery({

@@ -18,11 +18,13 @@ import { verbGroups } from './verbs'
 const pageSize = 100
 const verbs = verbGroups.flatMap(([, of]) => of.map(([verb]) => verb))
 
-/** The run that a row is about, if it is about one. */
+/** The run that a row is about, or undefined if the row is about another object. */
 export const runOf = (r: Pick<AuditRow, 'object'>): string | undefined =>
   /\/runs\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=$|[/:?])/.exec(r.object)?.[1]
 
-/** What the tree of the log says about a row. Only skein audit verify compares it with the signed checkpoints. */
+/**
+ * The place of a row in the tree of the log. Only skein audit verify compares it with the signed checkpoints.
+ */
 export function placeOf(r: Pick<AuditRow, 'id' | 'index'>): string {
   if (r.index !== null) return t('leaf {number}', { number: count(r.index) })
   return r.id === 0 ? t('the run is the record') : t('no place yet')

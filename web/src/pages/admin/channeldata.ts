@@ -1,9 +1,10 @@
 import { t } from '../../text/t'
-// The kinds of channels that have a form, and how a form and a configuration become each other.
+// The kinds of channels that have a form, and the conversion between the fields of a form and a
+// configuration.
 
 /**
- * A field takes a text, the name of a secret, either of them, a list with one entry a line, a number, a text of several
- * lines, or one of some texts.
+ * A field accepts a text, the name of a secret, either of them, a list with one entry in each line, a number,
+ * a text of several lines, or one of some given texts.
  */
 export type Field = {
   name: string
@@ -25,7 +26,9 @@ const webhookURL: Field = {
   required: true,
 }
 
-/** The address of a webhook that is a password: everybody who knows it can post there. */
+/**
+ * The address of a webhook, which is secret like a password: everybody who knows the address can post there.
+ */
 const secretURL: Field = {
   name: 'url',
   label: t('Secret with the address'),
@@ -156,7 +159,9 @@ export type Config = Record<string, unknown>
 
 const isObject = (v: unknown): v is Config => typeof v === 'object' && v !== null && !Array.isArray(v)
 
-/** The kind of a configuration. One with none or with several has none. */
+/**
+ * Returns the kind of a configuration. It returns undefined for a configuration with none or with several.
+ */
 export function kindOf(config: unknown): string | undefined {
   const names = isObject(config) ? Object.keys(config) : []
   return names.length === 1 ? names[0] : undefined
@@ -168,10 +173,10 @@ function secretOf(value: unknown): string | undefined {
   return typeof value.secret === 'string' ? value.secret : undefined
 }
 
-/** A secret in a field that takes a text too is written so. */
+/** This prefix marks the name of a secret in a field that also accepts a text. */
 const secretMark = 'secret:'
 
-/** The texts of the fields, or nothing if the form could not keep all of the configuration. */
+/** Returns the texts of the fields, or undefined if the form cannot hold the whole configuration. */
 export function textsOf(config: unknown, all = kinds): Record<string, string> | undefined {
   const kind = kindOf(config)
   const form = all[kind ?? '']
@@ -202,7 +207,7 @@ function textOf(takes: Field['takes'] | undefined, value: unknown): string | und
     : undefined
 }
 
-/** The configuration that the texts of the fields say. */
+/** Returns the configuration that the texts of the fields describe. */
 export function configOf(kind: string, texts: Record<string, string>, all = kinds): Config {
   const values: Config = {}
   for (const field of all[kind]?.fields ?? []) {
@@ -226,7 +231,7 @@ function settingOf(takes: Field['takes'], text: string): unknown {
   return text.startsWith(secretMark) ? { secret: text.slice(secretMark.length).trim() } : text
 }
 
-/** The names of the fields that must have a text and have none. */
+/** Returns the names of the required fields without a text. */
 export const missing = (kind: string, texts: Record<string, string>, all = kinds): string[] =>
   (all[kind]?.fields ?? []).filter((f) => f.required && !texts[f.name]?.trim()).map((f) => f.label)
 
@@ -244,7 +249,7 @@ export function parsed(text: string): { config: Config } | { fault: string } {
   }
 }
 
-/** Says in one line to what a channel sends. */
+/** Describes in one line the target of a channel. */
 export function targetOf(config: unknown): string {
   const kind = kindOf(config)
   const values = isObject(config) ? config[kind ?? ''] : undefined

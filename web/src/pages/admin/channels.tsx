@@ -27,7 +27,7 @@ const subject = {
   naming: (name: string) => t('Rules name it: {how}.', { how: `to: ${name}` }),
 }
 
-/** The channel that a form is open for; without a name it is a new one. */
+/** The channel for which a form is open. Without a channel, the form makes a new one. */
 type Target = { namespace: string; channel?: Channel }
 
 export function Channels() {
@@ -141,7 +141,7 @@ export function Channels() {
 
 const fullName = (c: Channel) => `${c.namespace}/${c.name}`
 
-/** What the form is open for. */
+/** Returns the channel for which the form is open. */
 function targetFor(asked: Asked, channels: Channel[] | undefined, ns: string): Target | undefined {
   if (asked.name === 'channel') return { namespace: ns }
   const channel = asked.name === 'change' ? channels?.find((c) => fullName(c) === asked.of) : undefined
@@ -221,7 +221,7 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
   )
 }
 
-/** Sends a test message, and says what the channel answered. */
+/** Sends a test message, and shows the answer of the channel. */
 function Test({ of: c }: { of: Channel }) {
   const [answer, setAnswer] = useState<ChannelTest>()
   const { run, isPending } = useVerb((e) => setAnswer({ ok: false, error: e.message }))

@@ -32,7 +32,7 @@ export function ConfigForm({
 }: {
   subject: Subject
   namespace: string
-  /** The object that is changed; absent: a new one is made. */
+  /** The object that is changed. If it is undefined, the form makes a new one. */
   one: { name: string; config: unknown } | undefined
   onClose: () => void
 }) {

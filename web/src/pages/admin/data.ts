@@ -1,4 +1,4 @@
-// What the pages of the administration read, and small rules that they share.
+// The data that the pages of the administration read, and small rules that they share.
 import { useQuery } from '@tanstack/react-query'
 import { get, path } from '../../api/client'
 import { all, slow, useWorkflows } from '../../api/queries'
@@ -63,7 +63,7 @@ export const useSessions = () =>
     refetchInterval: slow,
   })
 
-/** The names of namespaces that workflows or the caller's roles are in. */
+/** Returns the names of the namespaces of workflows and of the caller's roles. */
 export function useNamespaces(me: Me | undefined): string[] {
   const { data } = useWorkflows()
   const names = new Set((data ?? []).map((w) => w.namespace))
@@ -72,7 +72,10 @@ export function useNamespaces(me: Me | undefined): string[] {
   return [...names].sort()
 }
 
-/** The verbs of a role that the caller does not have in a namespace, so that it cannot give the role there. */
+/**
+ * The verbs of a role that the caller does not have in a namespace, so that the caller cannot give the role
+ * there.
+ */
 export function lacking(me: Me | undefined, role: Pick<Role, 'verbs'>, namespace: string): string[] {
   if (!me) return []
   const mine = new Set([...(me.verbs['*'] ?? []), ...(me.verbs[namespace] ?? [])])
@@ -82,10 +85,10 @@ export function lacking(me: Me | undefined, role: Pick<Role, 'verbs'>, namespace
 /** The states of tokens, as the filter lists them. */
 export const tokenStates: Token['state'][] = ['valid', 'ended', 'expired', 'revoked']
 
-/** Whether a token can be revoked. One that has ended is valid again as soon as its user is enabled. */
+/** Whether a token can be revoked. A token that has ended is valid again as soon as its user is enabled. */
 export const isRevocable = (token: Pick<Token, 'state'>) => token.state === 'valid' || token.state === 'ended'
 
-/** Whether a token can get a successor. One that has a successor is about to end. */
+/** Whether a token can get a successor. A token with a successor is about to end. */
 export const isReplaceable = (token: Pick<Token, 'state' | 'replaced_by'>) =>
   token.state === 'valid' && token.replaced_by === null
 
@@ -93,18 +96,21 @@ export const isReplaceable = (token: Pick<Token, 'state' | 'replaced_by'>) =>
 export const providerOf = (user: Pick<User, 'source'>): string | undefined =>
   user.source === 'local' ? undefined : user.source.slice(user.source.indexOf(':') + 1)
 
-/** Says where a role counts. */
+/** Names the place where a role is valid. */
 export const whereOf = (namespace: string | undefined) =>
   !namespace || namespace === '*' ? t('all namespaces') : namespace
 
-/** Says a role and where it counts, such as operator in shop. */
+/** Names a role with the place where it is valid, such as operator in shop. */
 export const roleText = (r: RoleRef) => t('{role} in {where}', { role: r.role, where: whereOf(r.namespace) })
 
-/** Gives the instant some days from now, or nothing for never. */
+/** Returns the instant a number of days from now, or nothing for never. */
 export const daysOn = (days: string, now = Date.now()): { expires_at?: string } =>
   days === '' ? {} : { expires_at: new Date(now + Number(days) * 86_400_000).toISOString() }
 
-/** Names of users and services, and of roles, as the server takes them: it brings them to small letters. */
+/**
+ * Reports whether the server accepts a text as the name of a user, service or role. The server converts names
+ * to lower case.
+ */
 export const isName = (text: string) => text.trim() !== '' && text.trim().length <= 100
 
 export const passwordMin = 12
@@ -140,7 +146,10 @@ const systems: [RegExp, string][] = [
   [/Linux/, 'Linux'],
 ]
 
-/** Names the browser and the system of a session, or what it called itself if neither is known. */
+/**
+ * Names the browser and the system of a session, or returns the text that the browser sent if neither is
+ * known.
+ */
 export function agentOf(agent: string): string {
   const find = (of: [RegExp, string][]) => of.find(([is]) => is.test(agent))?.[1]
   const [browser, system] = [find(browsers), find(systems)]

@@ -17,7 +17,7 @@ import { AdminTop, Refused, Some } from './parts'
 
 const fullName = (g: GitSource) => `${g.namespace}/${g.name}`
 
-/** Where a source reads: the repository, the branch or tag, and the folder. */
+/** The place from which a source reads: the repository, the branch or tag, and the folder. */
 const placeOf = (g: GitSource) => `${g.url}@${g.tag || g.branch || 'main'}${g.folder ? `:${g.folder}` : ''}`
 
 const short = (commit: string) => commit.slice(0, 10)
@@ -162,7 +162,7 @@ function Row({ of: g }: { of: GitSource }) {
 /** The name of a workflow without its namespace. */
 const bare = (workflow: string) => workflow.slice(workflow.indexOf('/') + 1)
 
-/** Whether the newest commit is in force, and otherwise why not. */
+/** Shows whether the newest commit is in force, and why not otherwise. */
 function Failing({ of: g }: { of: GitSource }) {
   const f = g.state.failing
   if (!f) {

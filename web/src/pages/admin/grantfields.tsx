@@ -1,4 +1,4 @@
-// The fields of a role that is to be given: which one, where, and until when.
+// The fields of a form that gives a role: the role, the namespace, and the end.
 import { useMe } from '../../api/me'
 import type { RoleRef } from '../../api/types'
 import { t } from '../../text/t'
@@ -9,7 +9,7 @@ export type Grant = { role: string; namespace: string; days: string }
 
 export const noGrant: Grant = { role: '', namespace: '', days: '' }
 
-/** The role as the server takes it. */
+/** The role in the form of the API. */
 export const refOf = (g: Grant): RoleRef => ({
   role: g.role,
   ...(g.namespace.trim() === '' ? {} : { namespace: g.namespace.trim() }),

@@ -14,7 +14,7 @@ import { t } from '../../text/t'
 import { roleText, useBindings, useRoles, whereOf } from './data'
 import { GrantFields, noGrant, refOf } from './grantfields'
 
-/** The roles of a user. Who gave them is known to those who may give roles. */
+/** The roles of a user. Only callers who may give roles see who gave them. */
 export function RolesOf({ user }: { user: User }) {
   const me = useMe()
   const bindings = useBindings({ user: user.name }, hasSomewhere(me, 'member.write'))
@@ -124,7 +124,7 @@ export const revokeQuestion = (user: string, of: { role: string; namespace: stri
   done: t('{user} is no longer {role}.', { user, role: roleText(of) }),
 })
 
-/** Grants a role to a user, or to a user that the form asks for. */
+/** Grants a role to the given user, or to a user whose name is typed into the form. */
 export function GrantRole({ user, role, onClose }: { user?: string; role?: string; onClose: () => void }) {
   const [grant, setGrant] = useState({ ...noGrant, role: role ?? '' })
   const [name, setName] = useState(user ?? '')

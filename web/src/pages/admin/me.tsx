@@ -1,4 +1,4 @@
-// The caller: who it is to the server, what it may do where, and its own password.
+// The caller: its name at the server, its verbs in each namespace, and its own password.
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { path, post } from '../../api/client'
@@ -73,13 +73,13 @@ export function MePage() {
   )
 }
 
-/** Reads the caller as a user. Without user.read it is not known how the caller signs in. */
+/** Reads the caller as a user. Without the verb user.read, the page does not know how the caller signs in. */
 const useOwnUser = (me: Me | undefined) =>
   useUser(me?.name ?? '', me?.kind === 'user' && allows(me, 'user.read', '*'))
 
 function Rights({ me }: { me: Me }) {
   const everywhere = new Set(me.verbs['*'] ?? [])
-  // A verb that holds everywhere is not said again for one namespace.
+  // A verb that is valid in all namespaces is not shown again for a single one.
   const places = Object.entries(me.verbs)
     .map(([ns, verbs]): [string, string[]] => [
       ns,
@@ -119,7 +119,7 @@ function OwnPassword({
   onClose,
 }: {
   name: string
-  /** Whether it is known that the server has the password. */
+  /** True if the page knows that the server has the password. */
   isLocal: boolean
   onClose: () => void
 }) {

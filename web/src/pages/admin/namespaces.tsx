@@ -1,4 +1,4 @@
-// Namespaces: what each may use, and what it uses of that.
+// Namespaces: the quotas of each, and its use of them.
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { path, send } from '../../api/client'
@@ -20,7 +20,9 @@ import { AdminTop, Lacks, NamespaceField, Refused, Some } from './parts'
 type Quota = {
   name: keyof Quotas
   label: string
-  /** What the namespace uses now; a quota without it bounds one workflow or one run. */
+  /**
+   * Returns the present use of the namespace. A quota without this function bounds a single workflow or run.
+   */
   used?: (n: Namespace) => number | undefined
   isBytes?: boolean
 }
@@ -48,7 +50,7 @@ const ruleLabels: { name: keyof Rules; label: string }[] = [
   { name: 'run_as', label: t('Unix user of tasks') },
 ]
 
-/** What the fields of rules that are no paths show while they are empty. */
+/** The placeholders of the empty fields of those rules that are not paths. */
 const placeholders: Partial<Record<keyof Rules, string>> = { egress: 'public, 10.0.0.0/8', run_as: 'shop' }
 
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
@@ -66,7 +68,7 @@ const rulesOf = (n: Partial<Namespace>): Rules => ({
   run_as: n.run_as ?? '',
 })
 
-/** The fields of a request for the rules that were changed; others stay as they are. */
+/** The fields of a request for the rules that were changed. Other rules stay unchanged. */
 export function changedRules(was: Rules, is: Rules) {
   const paths = (text: string) => text.split(/\s+/).filter((path) => path !== '')
   return {
@@ -78,7 +80,10 @@ export function changedRules(was: Rules, is: Rules) {
   }
 }
 
-/** Reads a bound as it was typed: a number of at least 1, with Ki, Mi or Gi for bytes. NaN: it is none. */
+/**
+ * Reads a typed bound: a number of at least 1, with Ki, Mi or Gi for bytes. It returns NaN if the text is not
+ * a bound.
+ */
 export function readBound(text: string): number | undefined {
   const typed = text.trim()
   if (typed === '') return undefined
@@ -203,7 +208,7 @@ function Table({ namespaces, onSet }: { namespaces: Namespace[]; onSet: (name: s
   )
 }
 
-/** The use of a namespace, with a bar for each quota that counts. */
+/** The use of a namespace: each quota with a use or a bound, and a bar if it has both. */
 function Uses({ namespace }: { namespace: Namespace }) {
   const shown = quotas.flatMap((q) => {
     const used = q.used?.(namespace)

@@ -16,7 +16,7 @@ export function NewRole({
   all,
   onClose,
 }: {
-  /** What is chosen at first. */
+  /** The initial choice. */
   verbs: string[]
   all: readonly string[]
   onClose: () => void

@@ -62,7 +62,7 @@ export function Admin() {
   return <Navigate to={allows(me, 'user.read', '*') ? '/admin/users' : '/admin/me'} replace />
 }
 
-/** Stands where a part of the page would be that the caller may not read. */
+/** Replaces a part of the page that the caller may not read. */
 export function Refused({ what, verb, somewhere }: { what: string; verb: string; somewhere?: boolean }) {
   return (
     <div className="empty">
@@ -74,7 +74,7 @@ export function Refused({ what, verb, somewhere }: { what: string; verb: string;
   )
 }
 
-/** Says above a list, in words, what the caller may not change in it. */
+/** Shows above a list, in words, what the caller may not change in the list. */
 export function Lacks({ verb, what }: { verb: string; what: string }) {
   const me = useMe()
   if (allows(me, verb, '*')) return null
@@ -147,7 +147,7 @@ export function NamespaceField({
 
 const days = [1, 7, 30, 90, 365]
 
-/** Asks in how many days something ends; the empty text is never. */
+/** Asks for the number of days after which something ends. The empty text means never. */
 export function ExpiryField({ value, onChange }: { value: string; onChange: (days: string) => void }) {
   return (
     <label className="field grow">

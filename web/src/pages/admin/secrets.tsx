@@ -19,10 +19,10 @@ import { AdminTop, NamespaceField, Refused, Some } from './parts'
 
 const named = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
-// The server counts bytes. Shorter values could not be masked in logs.
+// The server counts bytes. Shorter values cannot be masked in logs.
 const [valueMin, valueMax] = [6, 64 << 10]
 
-/** Says what is wrong with a value that is to be kept, or nothing. */
+/** Returns what is wrong with the value of a secret, or undefined. */
 export function faultOf(value: string): string | undefined {
   const n = new TextEncoder().encode(value).length
   if (n < valueMin) return t('At least {n} bytes, or logs could not be masked.', { n: valueMin })
@@ -128,7 +128,7 @@ export function Secrets() {
 
 const fullName = (s: Secret) => `${s.namespace}/${s.name}`
 
-/** What the form is open for. */
+/** Returns the secret for which the form is open. */
 function targetOf(asked: Asked, secrets: Secret[] | undefined, ns: string): Target | undefined {
   if (asked.name === 'secret') return { namespace: ns, name: '', isNew: true }
   const s = asked.name === 'set' ? secrets?.find((i) => fullName(i) === asked.of) : undefined

@@ -1,4 +1,4 @@
-// Tokens: what programs, workers and nodes show to a node.
+// Tokens: the credentials that programs, workers and nodes present to a node.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { path, post } from '../../api/client'
@@ -243,7 +243,7 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
   )
 }
 
-/** To what a token is narrowed. */
+/** Shows the verbs, namespaces or groups to which a token is narrowed. */
 function Scope({ token }: { token: Token }) {
   if (token.kind !== 'api')
     return <span className="muted">{t('what {kind}s call', { kind: token.kind })}</span>

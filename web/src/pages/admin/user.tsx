@@ -114,7 +114,7 @@ function SessionsOf({ name }: { name: string }) {
   )
 }
 
-/** What ends with a user, counted, for the question before it. */
+/** Counts the objects that end with a user, for the question before the deletion. */
 function useEnds(user: User): string[] {
   const can = useCan()
   const tokens = useTokens(can('token.all', '*')).data?.items
@@ -165,7 +165,7 @@ function Verbs({ user, isMe }: { user: User; isMe: boolean }) {
     danger: true,
     act: async () => {
       await send(path('users', user.name), { method: 'DELETE' })
-      // The page of the user would read it again, and find nothing.
+      // The page of the user would read the deleted user again, and find nothing.
       await navigate({ to: '/admin/users', replace: true })
     },
     done: t('{name} is deleted.', { name: user.name }),

@@ -1,4 +1,4 @@
-// Verbs as roles, tokens and the caller have them: shown, or to choose from.
+// The verbs of roles, tokens and the caller, as a list or as a choice.
 import { t } from '../../text/t'
 import { grouped } from './verbs'
 

@@ -46,7 +46,10 @@ function span(text: string): string | undefined {
   return parts.map(([, n, unit]) => `${n} ${units[unit ?? '']}`).join(' ')
 }
 
-/** The members of a field of cron that is a list of numbers and ranges; undefined if it is more than that. */
+/**
+ * The members of a field of cron that is a list of numbers and ranges; undefined if the field is more
+ * complex.
+ */
 function members(field: string, names: string[] = []): number[] | undefined {
   const number = (word: string) =>
     names.includes(word) ? names.indexOf(word) : /^\d+$/.test(word) ? +word : NaN
@@ -61,7 +64,7 @@ function members(field: string, names: string[] = []): number[] | undefined {
   return all
 }
 
-/** The days of a rule of cron: all, some of a week, or some of a month. */
+/** The days of a rule of cron: all days, some days of a week, or some days of a month. */
 function cronDays(day: string, month: string, weekday: string): string | undefined {
   const any = (field: string) => field === '*' || field === '?'
   if (!any(month)) return undefined
@@ -96,7 +99,7 @@ function cronWords(text: string): string | undefined {
 const days = (words: string[]) =>
   list(words.filter((w) => /^-?\d+$/.test(w)).map((w) => (w.startsWith('-') ? `倒数第 ${w.slice(1)}` : w)))
 
-/** The part of a rule by kind that its text names. undefined: the rule is shown as it is written. */
+/** The part of a rule by kind that its text names. If it is undefined, the rule is shown as it is written. */
 function partOf({ kind, expression }: Rule): string | undefined {
   const words = expression.split(' ')
   const at = list(words.filter(isTime))

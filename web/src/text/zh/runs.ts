@@ -1,4 +1,4 @@
-// Workflows, runs, tasks, graphs, logs and what is found.
+// Workflows, runs, tasks, graphs, logs and results of searches.
 export const runs = {
   Graph: '图',
   '{shown} of {tasks}': '{shown} / {tasks}',
