@@ -727,8 +727,7 @@ func (w *oidcWorld) logout(t *testing.T) {
 		t.Helper()
 		for {
 			var me map[string]any
-			// After too many refusals, the call is repeated, as for post below.
-			if status := b.call(t, base+"/api/v1/me", &me); status != http.StatusTooManyRequests {
+			if status := b.call(t, base+"/api/v1/me", &me); status != http.StatusTooManyRequests { // as in post below
 				return status == 200
 			}
 			time.Sleep(50 * time.Millisecond)

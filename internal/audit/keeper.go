@@ -286,7 +286,7 @@ func (k *Keeper) sign(ctx context.Context) error {
 		return nil // the next row gets its checkpoint at once
 	}
 	k.at.signed = time.Now() // set also if the signature fails, because the next row is no reason for a further attempt
-	if t.Era > k.era {       // the rows from its base on have changed
+	if t.Era > k.era {       // the era has changed, and with it the rows from its base on
 		if k.edge, err = newEdge(t.First, t.Head); err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func TestTwoKeepers(t *testing.T) {
 	if got := verify(t, s, 0, a, b); !got.Good() || got.Size != 120 || got.Covered != 120 || got.Fresh != 0 {
 		t.Fatalf("%+v", got)
 	}
-	change(t, s, 2) // and the process of a is killed before it gives them an index
+	change(t, s, 2) // the process of a is killed before it gives these rows an index
 	b.step(t)
 	if got := verify(t, s, 0, a, b); !got.Good() || got.Covered != 122 {
 		t.Fatalf("%+v", got)

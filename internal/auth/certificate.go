@@ -119,8 +119,8 @@ func (g *Gate) Certified(ctx context.Context, worker string) (bool, error) {
 }
 
 // certified reports whether the store has a valid row with a key. In contrast to find, it does not read the
-// tokens again to be sure, because most workers have no certificate. The tokens in memory suffice as long as
-// they suffice for callers.
+// tokens again if it finds no row, because most workers have no certificate. It uses the tokens in memory for
+// as long as they are used for callers.
 func (b *book) certified(ctx context.Context, key string) (bool, error) {
 	b.mu.Lock()
 	t, known := b.tokens[key]

@@ -31,7 +31,7 @@ func OthersOf(view func() ([]store.Member, []store.ShardRow), self func() store.
 // othersEach is the time for which a node uses the loads of the other nodes that it has read.
 const othersEach = time.Second
 
-// elsewhere is how much callers use at the other nodes.
+// elsewhere holds the use of callers at the other nodes.
 type elsewhere struct {
 	others func() []*store.Load // nil if there are no other nodes
 	read   time.Time

@@ -105,7 +105,7 @@ type Authority struct {
 type state struct {
 	// Cluster is in the names of all certificates, so that a certificate of another database proves nothing.
 	Cluster string `json:"cluster"`
-	Roots   []root `json:"roots"` // the last one issues
+	Roots   []root `json:"roots"` // the last root issues certificates
 }
 
 // root is a root with its key.

@@ -29,7 +29,7 @@ type RedisInput struct {
 	Value  string `json:"value"`           // json | text | base64: what event.value is
 }
 
-// Place returns the word for a stream, and the name of the stream that is read.
+// Place returns the word "stream", and the name of the stream that is read.
 func (r *RedisInput) Place() (word, name string) { return "stream", r.Stream }
 
 // Read returns the part that determines what the source reads.

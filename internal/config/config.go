@@ -43,7 +43,7 @@ type Config struct {
 	Isolation  string // weakest level of isolation of tasks, one of worker.Levels
 	// IsolationLevels are all levels of isolation that this process offers, with Isolation first.
 	IsolationLevels []string
-	// IsolationAuto leaves the level of tasks that require none to the database.
+	// IsolationAuto means that the database determines the level of tasks that require no level.
 	IsolationAuto bool
 	TaskUIDs      worker.UIDRange   // the user IDs of tasks, from the level user on
 	TaskUsers     []string          // users of the machine that namespaces may choose for their tasks

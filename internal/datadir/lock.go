@@ -99,7 +99,7 @@ func unlockable(data string, err error) error {
 	return fmt.Errorf("%w %s: its file lock cannot be used: %w; %s", ErrUnusable, data, Reason(err), remedy)
 }
 
-// Announce writes where the holder answers.
+// Announce records the address at which the holder of the lock answers.
 func (l *Lock) Announce(address string) error { return l.say(holder{Address: address}) }
 
 // AnnounceWorker writes that the holder is a worker, which takes no requests.

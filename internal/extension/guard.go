@@ -72,7 +72,7 @@ func (g *guard) way(path string) (real string, err error) {
 		if name == "" || name == "." {
 			continue
 		}
-		if name == ".." { // from the target of a link
+		if name == ".." { // this part comes from the target of a link
 			at = filepath.Dir(at)
 			info, err := os.Lstat(at)
 			if err != nil {

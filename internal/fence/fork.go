@@ -294,7 +294,7 @@ func (b *birth) open() bool {
 func limitOfChildren() (limit unix.Rlimit, set bool, err error) {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil || own.Cur != own.Max-1 {
-		return own, false, nil // Go has not raised it, or an administrator has changed it since
+		return own, false, nil // Go has not raised the limit, or an administrator has changed it since
 	}
 	limit, err = originalLimit()
 	return limit, err == nil && limit != own, err

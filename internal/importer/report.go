@@ -12,9 +12,9 @@ const (
 
 // The kinds of lines that are reported.
 const (
-	KindEntry    = "entry"    // crontab: a line with a command
-	KindVariable = "variable" // crontab: NAME=value
-	KindDocument = "document" // YAML file: a document
+	KindEntry    = "entry"    // a line of a crontab with a command
+	KindVariable = "variable" // a line NAME=value of a crontab
+	KindDocument = "document" // a document of a YAML file
 	KindTask     = "task"     // a task of a document
 	KindSetting  = "setting"  // any other setting, reported only if its meaning differs
 )

@@ -15,7 +15,7 @@ import (
 type cut struct {
 	text  []byte
 	first int64
-	goes  int64 // that offset after the next read
+	goes  int64 // the value of first from the next read on
 }
 
 func (c *cut) First(at int64) int64 { return max(at, c.first) }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Other is the label value of everything that has none of its own.
+// Other is the label value for all objects that have no label value of their own.
 const Other = "other"
 
 // Top keeps a V for each of the most used keys, and one for all others. A key that replaces another one

@@ -81,7 +81,7 @@ func parseSMTP(text string) (s server, err error) {
 		s.port, s.encrypted, s.options = 587, true, []mail.Option{mail.WithTLSPolicy(mail.TLSMandatory)}
 	case "smtps":
 		s.port, s.encrypted, s.implicit = 465, true, true
-		s.options = []mail.Option{mail.WithTLSPolicy(mail.TLSOpportunistic)} // connect encrypts; a second layer is not offered
+		s.options = []mail.Option{mail.WithTLSPolicy(mail.TLSOpportunistic)} // connect encrypts the connection, so the server offers no STARTTLS
 	case "smtp":
 		s.port, s.options = 25, []mail.Option{mail.WithTLSPolicy(mail.NoTLS)}
 	default:

@@ -67,7 +67,7 @@ type Overseer struct {
 // New returns an Overseer. It does nothing before Run.
 func New(cfg Config) *Overseer { return &Overseer{cfg: cfg, since: map[alert.Event]time.Time{}} }
 
-// Run looks until ctx ends.
+// Run makes one look after another until ctx ends.
 func (o *Overseer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		within, cancel := context.WithTimeout(ctx, lookMax)

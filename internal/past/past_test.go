@@ -20,7 +20,7 @@ type told struct {
 	lineage store.Lineage
 	ended   []store.Fence // the marks at the end of the era before a quiet one
 	known   dag.Era
-	quietly []store.Fence // the era begins quietly with these marks before the next raise
+	quietly []store.Fence // before the next raise of the era, a quiet era begins with these marks
 }
 
 func (s *told) Lineage(context.Context) (store.Lineage, error) { return s.lineage, nil }

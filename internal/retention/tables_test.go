@@ -27,9 +27,9 @@ type shelf struct {
 	continued []store.FireKey          // the position at which each call for endless began
 	upgrades  int                      // remaining steps of the upgrade
 	runs      []bool                   // which of the finished runs are deleted
-	held, old byte                     // the first runs are old; of these, the first stay whatever their age
-	marked    int64                    // the Seq of the last mark that was read; each is one later
-	counted   []int64                  // Counted of each Expire
+	held, old byte                     // numbers of runs: the first old runs are old, and the first held of these are kept at any age
+	marked    int64                    // the Seq of the last mark that was read; each mark has the next Seq
+	counted   []int64                  // the value Counted of each call of Expire
 }
 
 func (s *shelf) call(method string, w dag.WorkflowID) { s.calls[fmt.Sprint(method, " ", w)]++ }

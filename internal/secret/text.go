@@ -40,7 +40,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.Plain)
 }
 
-// MarshalYAML writes the same for people.
+// MarshalYAML writes the same content as MarshalJSON, in the YAML that people read.
 func (t Text) MarshalYAML() (any, error) {
 	if t.Secret != "" {
 		return map[string]string{"secret": t.Secret}, nil

@@ -113,7 +113,8 @@ func deadlineOf(r *alert.Rule, row *dag.RunRow, now dag.Micros, u *usual) (api.D
 	return d, true
 }
 
-// reached returns the time at which a run reached the goal of a rule. met reports whether it has.
+// reached returns the time at which a run reached the goal of a rule. met reports whether the run has reached
+// the goal.
 func reached(goal string, row *dag.RunRow, c *alert.Course) (at dag.Micros, met bool) {
 	switch goal {
 	case alert.ForStart:

@@ -213,7 +213,7 @@ func (m *mover) forward(values []store.Value) error {
 	}
 	number, sender, target, payload := m.table.Index("id"), m.table.Index("sender"), m.table.Index("target"), m.table.Index("payload")
 	parts, err := m.o.Forward(values[payload].Bytes, func(w dag.WorkflowID) dag.ShardID { return dag.ShardID(m.homes[w]) })
-	if err != nil { // the receiver would drop it, too
+	if err != nil { // the receiver would also drop this message
 		return m.bad(fmt.Sprintf("message %d: %v", values[number].Int, err))
 	}
 	for _, to := range slices.Sorted(maps.Keys(parts)) {

@@ -373,7 +373,7 @@ func (a *attempt) refused() string {
 			return fmt.Sprintf("; isolation gives the task a home folder of its own: to let it read %s, add access: {read: [%s]}, env: {HOME: %s} to the task", real, real, home)
 		}
 	}
-	if strings.Contains(tail, `"no new privileges" flag`) { // sudo
+	if strings.Contains(tail, `"no new privileges" flag`) { // this is the message of sudo
 		return "; no isolated task gains rights by sudo: let a worker with the setting isolation: none run it"
 	}
 	return ""

@@ -103,7 +103,7 @@ func dateFunctions() []cel.EnvOption {
 	return all
 }
 
-// call implements the function in CEL. Of arguments that are not literals, it only checks the types.
+// call implements the function in CEL. For arguments that are not literals, it only checks the types.
 func (w *dateWord) call(args ...celref.Val) celref.Val {
 	loc, own := time.UTC, 1
 	if w.arg != nil {

@@ -130,7 +130,7 @@ type entry struct {
 	above   []string // the comment above it
 	at      string   // the word after @; "" if the line has time fields
 	fields  [5]field
-	period  string // anacron: the period
+	period  string // the period of an entry of anacron
 	delay   int    // anacron: the delay in minutes
 	id      string // anacron: the name of the job
 	user    string // "" is the owner of the crontab

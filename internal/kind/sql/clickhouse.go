@@ -274,7 +274,7 @@ func (c *clickhouse) judge(err error) verdict {
 		return tlsVerdict(err)
 	}
 	switch of.Code {
-	case 62: // syntax
+	case 62: // a syntax error
 		return permanent
 	case 81, 192, 193, 194, 516: // wrong database, user or password
 		return permanent

@@ -39,7 +39,7 @@ func (l *left) run(ctx context.Context) {
 			continue
 		}
 		runs = append(runs, at)
-		select { // seal logs that the store does not answer
+		select { // the function seal reports in the log that the store does not answer
 		case <-ctx.Done():
 		case <-time.After(l.pause):
 		}
