@@ -1,4 +1,5 @@
-// The page for people who do not see it well, use no pointer, or hold it in one hand: axe, keys, small screens.
+// Checks the page for people who do not see well, who use no pointer, or who use a small screen: with axe,
+// with keys, and in narrow windows.
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -60,7 +61,7 @@ beforeAll(async () => {
   })
   expect(filled.id).toBeDefined()
   backfill = String(filled.id)
-  // The newest failed run: the flow by keys opens the first one of the list.
+  // This makes the newest failed run, because the flow by keys opens the first run of the list.
   const { id } = await call(server.base, '/runs', { workflow: 'job-center', params: { fail: 't4' } })
   expect(await ended(server.base, id)).toBe('failed')
   failed = id
@@ -76,8 +77,8 @@ const at = (c: BrowserContext, path: string): Promise<Page> => open(c, server.ba
 const background = (page: Page) =>
   page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
 
-// Two pages at a time: while one waits for the server, the other is examined. They share a session and the caches of
-// the browser, and a tab is used again.
+// Two pages are examined at the same time, because one can be examined while the other waits for the server.
+// They share a session and the caches of the browser, and a tab is used again.
 describe.concurrent('no accessibility fault and no forbidden request, in both themes, wide and narrow', () => {
   let shared: Awaited<ReturnType<typeof contextOf>>
   const free: Page[] = []
@@ -99,12 +100,13 @@ describe.concurrent('no accessibility fault and no forbidden request, in both th
     const light = await background(page)
     await page.emulateMedia({ colorScheme: 'dark' })
     expect(await background(page)).not.toBe(light)
-    // What depends on colours only. The colours of small screens are the same: test/unit/tokens.test.ts.
+    // Checks only what depends on colours. The colours of small screens are the same:
+    // test/unit/tokens.test.ts.
     expect.soft(await faults(page, ['color-contrast']), `${where}, dark, 1440 px`).toEqual([])
     await page.setViewportSize({ width: 390, height: 844 })
     await idle(page)
     expect.soft(await faults(page), `${where}, dark, 390 px`).toEqual([])
-    // What is wider than the screen scrolls within itself, not the page.
+    // An element that is wider than the screen scrolls within itself. The page does not scroll sideways.
     await page.setViewportSize({ width: 320, height: 700 })
     const wide = await page.evaluate(() => {
       const width = document.documentElement.scrollWidth

@@ -34,7 +34,7 @@ async function user(name: string, ...roles: { role: string; namespace?: string }
   expect(made.status, JSON.stringify(made.body)).toBe(201)
 }
 
-/** Opens a page as a user who signs in with a password. */
+/** Opens a page for a user who signs in with a password. */
 async function as(name: string, path: string, password = good): Promise<[BrowserContext, Page, string[]]> {
   const { context, wrong } = await contextOf(browser, server.base, { signedIn: false })
   const status = await context.request.post(`${server.base}/api/v1/session`, {
@@ -65,7 +65,7 @@ test('a user is created with a made password and a role, signs in, and is disabl
   await seen.getByRole('heading', { name: /What you may do in shop/ }).waitFor()
   await other.close()
 
-  // A second role, and its end.
+  // A second role is granted and revoked.
   await page.getByRole('button', { name: 'Grant a role' }).click()
   await dialog(page).getByLabel('Role').selectOption('viewer')
   await dialog(page).getByRole('button', { name: 'Grant the role' }).click()
@@ -233,7 +233,7 @@ test('who may do little is told what lacks, and changes its own password', async
   await dialog(page).getByLabel('Present password').fill(good)
   await change.click()
   await page.getByRole('heading', { name: 'Sign in to Skein' }).waitFor()
-  const refused = (w: string) => /40[13]/.test(w) // what the browser says of the answers above
+  const refused = (w: string) => /40[13]/.test(w) // the messages of the browser about the answers above
   expect(wrong.filter((w) => !refused(w))).toEqual([])
   await context.close()
   const [again] = await as('hal', '/', 'another long pass phrase')
@@ -314,7 +314,7 @@ test('quotas of a namespace are set, shown with their use, and refused to those 
 
 test('the audit log: changes are found by user and verb, and the next page by its address', async () => {
   await user('joe', { role: 'cluster' })
-  // The first secret of a node makes the key, too, which is a change of its own.
+  // The first secret of a node also makes the key, which is a separate change.
   expect((await rest('PUT', '/secrets/default/OTHER', { value: 'a value of it' })).status).toBeLessThan(300)
   const [context, page, wrong] = await as('joe', '/admin/audit')
   const set = async (name: string) => {

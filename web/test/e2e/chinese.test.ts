@@ -1,4 +1,5 @@
-// The page in Chinese: chosen by the browser, or by the person; no English sentence is left; its texts fit.
+// The page in Chinese: the browser or the person chooses it, no English sentence is left, and the texts fit
+// into their places.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apply, axe, call, contextOf, ended, faults, goTo, idle, launch, type Server, serve } from './harness'
@@ -27,8 +28,8 @@ afterAll(async () => {
 })
 
 /**
- * The English that is shown: two words, or one with a capital letter. What the server or a person wrote in English is
- * marked as such or follows a colon, and code is no language.
+ * Returns the shown English texts: two words, or one word with a capital letter. English texts of the server
+ * or of a person are marked as such or follow a colon, and code does not count.
  */
 const english = (page: Page): Promise<string[]> =>
   page.evaluate(() => {

@@ -38,7 +38,7 @@ test('a member of a cluster is drained, gives its shards away, and takes work ag
   expect(shards.owned).toBe(0)
   await row.getByRole('button', { name: 'Uncordon' }).click()
   await row.getByText('Active').waitFor()
-  // Its own page; the level of its log is set by way of the other node.
+  // The page of the node. The level of its log is set through the other node.
   await row.getByRole('link', { name: 'n2' }).click()
   await page.waitForURL(/\/n\/n2$/)
   const level = page.getByRole('combobox', { name: 'Level' })

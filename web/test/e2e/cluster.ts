@@ -11,10 +11,10 @@ const newest = () => Math.max(...readdirSync(versions).map(Number).filter(Number
 const nobody = { uid: 65534, gid: 65534 }
 
 export type Cluster = {
-  /** Where browsers reach the cluster. */
+  /** The address at which browsers reach the cluster. */
   base: string
   nodes: string[]
-  /** Kills a node; the address in front of the cluster goes on with the others. */
+  /** Kills a node; the address in front of the cluster then leads to the others. */
   kill: (i: number) => Promise<void>
 }
 

@@ -49,7 +49,7 @@ test('text: a problem is shown at its place, its fix is one press, and the apply
   await page.keyboard.press('Control+End')
   await page.keyboard.type('  check: {needs: lod, run: "true"}')
   await page.getByRole('region', { name: 'Problems' }).getByText('which does not exist').waitFor()
-  await page.locator('.panel-head', { hasText: 'Graph' }).getByText('2 tasks').waitFor() // the drawing has one
+  await page.locator('.panel-head', { hasText: 'Graph' }).getByText('2 tasks').waitFor() // the drawing has only one task
   expect(await page.getByRole('button', { name: 'Apply…' }).isDisabled()).toBe(true)
   await page.getByRole('button', { name: 'Change to load' }).click()
   await good(page)
@@ -161,7 +161,7 @@ test('a draft is kept; what was applied meanwhile is merged, or asked about wher
   await page.getByText('Version 3 of shared is applied').waitFor()
   const merged = `${first.replace('5m', '6m')}  mine: {run: "true"}`
   expect(await source('shared')).toBe(merged)
-  // Both change the same line.
+  // Both persons change the same line.
   await textOf(page).click()
   await page.keyboard.press('Control+Home')
   await page.keyboard.press('ArrowDown')
@@ -178,7 +178,7 @@ test('a draft is kept; what was applied meanwhile is merged, or asked about wher
   await dialog.getByRole('button', { name: 'Cancel' }).click()
   await page.getByText('v4, unchanged').waitFor()
   expect(await source('shared')).toBe(merged.replace('6m', '7m'))
-  // The browser reports each refusal that the merge is made for.
+  // The browser reports each refusal (412) that leads to a merge.
   expect(wrong.splice(0).filter((text) => !text.includes('412'))).toEqual([])
   await page.close()
 })
@@ -241,7 +241,8 @@ test('a draft is saved when the page is left at once, and is gone when all is un
   await textOf(page).click()
   await page.keyboard.press('Control+End')
   await page.keyboard.type('# x')
-  // Back as soon as the other page is there, so that nothing of the editor's page has been forgotten.
+  // The test goes back as soon as the other page is there, so that the data of the editor's page is still in
+  // the cache.
   await page
     .getByRole('link', { name: 'Runs', exact: true })
     .first()
@@ -294,13 +295,13 @@ test('a page that is left before the browser has written its draft brings back w
   await loaded()
   await stuck()
   for (const _ of '# kept, too') await page.keyboard.press('Backspace')
-  // A draft that is still there could come back, if this tab crashed now.
+  // The draft is not deleted yet, so it could come back if this tab crashed now.
   await page.getByText('v1; the browser deletes the draft').waitFor()
   await page.reload()
   await page.getByText('v1, unchanged').waitFor()
   await loaded()
   expect(await textOf(page).textContent()).not.toContain('kept')
-  // The database follows what was noted.
+  // The database gets the change that was noted.
   const note = () => page.evaluate(() => localStorage.getItem('skein.draft slow'))
   await expect.poll(note).toBe(null)
   await page.reload()
@@ -377,7 +378,7 @@ test('of two tabs only one edits a draft; the other one can take it over with it
     await page.keyboard.press('Control+End')
     await page.keyboard.type(text)
   }
-  // Taken at once: the first tab saves its draft before it lets go.
+  // The lock is taken at once. The first tab saves its draft before it releases the lock.
   await add(one, '# one')
   let answer = () => {}
   const held = new Promise<void>((go) => {
@@ -389,7 +390,7 @@ test('of two tabs only one edits a draft; the other one can take it over with it
   await two.getByRole('button', { name: 'Edit in this tab' }).click()
   await elsewhere(one).waitFor()
   await asked
-  // Until the text of the first tab is read, nothing can be typed that it would replace.
+  // Until the draft of the first tab is read, nothing can be typed, because the draft would replace it.
   expect(await two.locator('.editor[inert]').count()).toBe(1)
   answer()
   await elsewhere(two).waitFor({ state: 'detached' })
@@ -397,7 +398,7 @@ test('of two tabs only one edits a draft; the other one can take it over with it
   await add(two, ' two')
   await one.getByRole('button', { name: 'Edit in this tab' }).click()
   await textOf(one).getByText('# one two').waitFor()
-  // A tab that is left lets go, too.
+  // A tab that is left also releases the lock.
   await elsewhere(two).waitFor()
   await one.getByRole('link', { name: 'Runs', exact: true }).first().click()
   await one.waitForURL(/\/runs/)

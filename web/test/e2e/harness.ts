@@ -30,7 +30,10 @@ export async function freePort(): Promise<number> {
   })
 }
 
-/** The token of each node by its address. It lasts over a kill of the node, which the node's own token does not. */
+/**
+ * The token of each node by its address. It stays valid after a kill of the node, unlike the node's own
+ * token.
+ */
 const tokens = new Map<string, string>()
 
 /** Makes a token with the one that the node has made for the programs of its user. */
@@ -44,7 +47,10 @@ async function makeToken(base: string, data: string): Promise<string> {
   return ((await answer.json()) as { secret: string }).secret
 }
 
-/** Has calls of an address show a token: one that is made with that of a node, or the one of another address. */
+/**
+ * Makes calls of an address present a token: a token that is made with the token of a node, or the token of
+ * another address.
+ */
 export async function remember(address: string, node: string, data?: string) {
   const token = data === undefined ? tokens.get(node) : await makeToken(node, data)
   tokens.set(address, token as string)
@@ -113,8 +119,8 @@ export type Look = {
 }
 
 /**
- * Opens a context that is signed in, unless that is not wanted. It gathers what must not happen: errors on the
- * console, forbidden and foreign requests.
+ * Opens a context that is signed in, unless that is not wanted. It collects everything that must not happen:
+ * errors on the console, and forbidden or foreign requests.
  */
 export async function contextOf(
   browser: Browser,
@@ -169,7 +175,10 @@ export function faults(page: Page, rules?: string[]): Promise<string[]> {
 export const open = async (context: BrowserContext, url: string): Promise<Page> =>
   goTo(await context.newPage(), url)
 
-/** Opens an address in a tab that there is. With the browser's caches, that takes a third of the time of a new context. */
+/**
+ * Opens an address in an existing tab. With the browser's caches, that takes a third of the time of a new
+ * context.
+ */
 export async function goTo(page: Page, url: string): Promise<Page> {
   await page.goto(url)
   await page.locator('h1').first().waitFor()
@@ -199,7 +208,7 @@ export async function apply(base: string, name: string, text: string) {
   expect(answer.status, await answer.text()).toBeLessThan(300)
 }
 
-/** Waits for the end of a run and gives its state. */
+/** Waits for the end of a run and returns its state. */
 export async function ended(base: string, id: string): Promise<string> {
   const answer = await ask(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
   return ((await answer.json()) as { state: string }).state

@@ -57,7 +57,7 @@ async function byProvider(page: Page) {
 
 const create = (page: Page) => page.getByRole('button', { name: 'New workflow' })
 
-/** A browser of its own: the provider knows it, once it has signed in. */
+/** Opens a separate browser context. The provider recognizes it after it has signed in once. */
 async function person(): Promise<{ context: BrowserContext; page: Page }> {
   const { context } = await contextOf(browser, server.base, { signedIn: false })
   const page = await context.newPage()
@@ -106,7 +106,7 @@ test('an account outside the group of the server is refused, and the page says w
   await form(page).waitFor()
   await page.getByRole('link', { name: 'Sign in with corp' }).click()
   await page.getByText('sign_in_outside_group').waitFor()
-  const answer = await context.request.get(`${server.base}/api/v1/session`) // the page itself may call nothing
+  const answer = await context.request.get(`${server.base}/api/v1/session`) // the page itself may not make this call
   expect(answer.status()).toBe(401)
   await context.close()
 })

@@ -29,7 +29,7 @@ async function context(): Promise<BrowserContext> {
   shared ??= harness.contextOf(browser, base)
   const opened = await shared
   wrong = opened.wrong
-  for (const page of opened.context.pages()) await page.close() // those of the flow before
+  for (const page of opened.context.pages()) await page.close() // the pages of the previous flow
   return opened.context
 }
 
@@ -173,7 +173,7 @@ tasks:
   await item.getByRole('button', { name: 'Approve' }).click()
   await form.getByRole('alert').getByText('must be at least 0').waitFor()
   await form.getByRole('alert').getByText('must match').waitFor()
-  wrong.length = 0 // the refused call
+  wrong.length = 0 // the browser has reported the refused call
   await form.getByRole('textbox', { name: 'amount' }).fill('25')
   await form.getByRole('textbox', { name: 'code' }).fill('ABC')
   await item.getByRole('button', { name: 'Approve' }).click()
@@ -281,13 +281,13 @@ test('a line in the middle of a long log is found by the server, shown in its pl
   await expression.getByLabel('Where to search').selectOption('1')
   await expression.locator('.line', { hasText: 'a  the Needle is here' }).getByRole('button').click()
   await expression.locator('.line[data-marked]').getByText('the Needle is here').waitFor()
-  // Another filter has other hits than the one that was chosen.
+  // Another filter has other hits than the previous filter.
   await errors.getByRole('button', { name: '500,001' }).click()
   await errors.getByText('Hit 1 of 1').waitFor()
   await errors.getByLabel('Lines').selectOption('warning')
   await errors.getByRole('button', { name: '500,001' }).waitFor()
   expect(wrong.splice(0)).toEqual([])
-  // The refusal of a line goes with the next line.
+  // The message about an invalid line disappears when the next line is typed.
   await other.getByLabel('Go to a line or a time').fill('700000')
   await other.keyboard.press('Enter')
   await other.getByText('the log has no line').waitFor()
@@ -406,7 +406,7 @@ test('a failed run is compared with the last good one: parameters, tasks, and th
   expect(await first.getByRole('cell').first().innerText()).toBe('b')
   await page.getByRole('heading', { name: 'Workflow file, version 1 to 2' }).waitFor()
   await page.locator('.text-diff').getByText('MODE: two').waitFor()
-  // The graphs of the versions, and that of the run against a version.
+  // The graphs of the versions are compared, and the graph of the run with a version.
   await page.goto(`${base}/w/default/compared?tab=versions`)
   await page.getByRole('link', { name: 'changes since v1' }).click()
   await page.getByRole('button', { name: '1 changed' }).click()
@@ -457,7 +457,7 @@ test('an alert: its channel is made and tested, Home shows it, it is acknowledge
   await told('nowhere').getByText('Pending').waitFor()
   await told('ops').getByText('Sent').waitFor()
   await told('lead').getByText('To come').waitFor()
-  // A silence about its rule, made, found in the list, and ended.
+  // A silence about the rule of the alert is made, found in the list, and ended.
   await page.getByRole('button', { name: 'Silence…' }).click()
   await page.reload()
   await dialog.getByLabel('Reason').fill('the warehouse moves')

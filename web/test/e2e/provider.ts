@@ -11,7 +11,7 @@ const folder = join(process.cwd(), '../internal/app/testdata/provider')
 export const secret = 'for tests only, and not short'
 
 export type Provider = {
-  /** Chooses the account of the next sign-in, and what the provider says of it. */
+  /** Chooses the account of the next sign-in, and the claims of the provider about it. */
   account: (id: string, claims: object) => Promise<void>
   end: () => Promise<void>
 }

@@ -1,4 +1,5 @@
-// Sign-in: by the code of an address, by a token, wrongly, and by a link of another site; and the end of a session.
+// Sign-in by the code of an address, by a token, with wrong data, and by a link of another site, and the end
+// of a session.
 import { execFileSync } from 'node:child_process'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -80,7 +81,7 @@ test('a token signs in, and the address and the page stay', async () => {
   await form(page).waitFor({ state: 'detached' })
   await idle(page)
   expect(page.url()).toBe(`${server.base}/workflows`)
-  // Somebody else ends the session.
+  // The browser loses the session without a sign-out.
   await context.clearCookies()
   await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
   await form(page).waitFor()
@@ -217,12 +218,12 @@ test('a name and its password sign in; a wrong one, an old one and that of a dis
   const wrong = (await refused(page).textContent()) ?? ''
   expect(wrong).not.toBe('')
   await byPassword(page, 'nobody', good)
-  await expect.poll(() => refused(page).textContent()).toBe(wrong) // it does not tell which names there are
+  await expect.poll(() => refused(page).textContent()).toBe(wrong) // the refusal does not reveal which names exist
   await byPassword(page, 'ann')
   await form(page).waitFor({ state: 'detached' })
   expect(page.url()).toBe(`${server.base}/workflows`)
   expect(await session(page)).toEqual(expect.any(String))
-  // Somebody changes the password: the session ends, and the old password with it.
+  // The password is changed elsewhere. The session ends, and the old password is no longer valid.
   await rest('/users/ann:password', { password: 'another long pass phrase' })
   await expect.poll(() => session(page)).toBe(401)
   await again(page)
@@ -289,7 +290,7 @@ test('a sign-out asks for the drafts, deletes them, and empties the other tabs',
     expect(await tab.locator('html').textContent()).not.toContain('of-ada')
   }
   await expect.poll(() => drafts(page)).toBe(0)
-  // Somebody signs in in one tab: the other one follows, and has nothing of ada.
+  // Another person signs in in one tab. The other tab follows, and shows nothing of ada.
   await byPassword(other, 'ben')
   for (const tab of [other, page]) await form(tab).waitFor({ state: 'detached' })
   await source(page).waitFor()
@@ -309,7 +310,7 @@ test('who signs in after the session of another person has ended finds no draft 
   await context.clearCookies()
   await again(page)
   await form(page).waitFor()
-  // The same person keeps the draft.
+  // If the same person signs in again, the draft is still there.
   await byPassword(page, 'ada')
   await form(page).waitFor({ state: 'detached' })
   expect(await source(page).textContent()).toContain('words of ada')

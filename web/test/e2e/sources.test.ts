@@ -12,7 +12,7 @@ let context: BrowserContext
 let wrong: string[]
 let other: Web
 let address = ''
-/** The answer of the other system. */
+/** Whether the other system answers. */
 let answers = true
 
 beforeAll(async () => {

@@ -29,7 +29,7 @@ const broken = {
   }),
 }
 
-/** A page, the request that it is made of, and what it says when that is empty. */
+/** A page, the request that it reads, and the text that it shows if the answer is empty. */
 const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string }[] = [
   { path: '/workflows', reads: /\/workflows\?/, empty: 'There is none yet', full: 'hello' },
   { path: '/runs', reads: /\/runs\?.*limit=100(&|$)/, empty: 'There is none yet', full: 'hello' },
@@ -80,7 +80,7 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
 const apiCalls = (url: RegExp) => (u: URL) =>
   u.pathname.startsWith('/api/') && url.test(u.pathname + u.search)
 
-/** Answers what a page reads as the test wants; the rest comes from the server. */
+/** Answers a request of a page as the test sets. All other answers come from the server. */
 async function faked(url: RegExp, answer: (route: Route) => Promise<unknown>) {
   const opened = await contextOf(browser, server.base)
   const page = await opened.context.newPage()
@@ -88,7 +88,7 @@ async function faked(url: RegExp, answer: (route: Route) => Promise<unknown>) {
   return { ...opened, page }
 }
 
-/** The tab of the tests that change nothing which the next one would see. */
+/** The tab of the tests that change nothing that the next test would see. */
 async function newTab() {
   const opened = await contextOf(browser, server.base)
   return { ...opened, page: await opened.context.newPage() }
@@ -106,7 +106,7 @@ async function sharedTab() {
 
 const main = (page: Page) => page.locator('main')
 
-/** Has a page read again what it shows. */
+/** Makes a page read its data again. */
 const again = (page: Page) =>
   page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
 
@@ -117,7 +117,7 @@ beforeAll(async () => {
 
 type Answer = (route: Route) => Promise<unknown>
 
-// In one tab: the caches of the browser make the pages after the first one cheap.
+// All pages are opened in one tab, because the caches of the browser make the pages after the first one fast.
 test.each(pages)(
   '$path: loading shows its shape, an error its reason, empty what would be there, and the button reads again',
   async ({ path, reads, empty, full }) => {
@@ -221,7 +221,7 @@ test('a log grows while its task runs, and stays where it is when the task ends'
   expect(await lines.filter({ hasText: 'second' }).count()).toBe(0)
   writeFileSync(`${gate}/one`, '')
   await lines.filter({ hasText: 'second' }).waitFor()
-  // The lines that were read must not go away for a moment: this mark would be gone with them.
+  // The loaded lines must not disappear, not even for a moment. This mark would disappear with them.
   await page.locator('.log-lines').evaluate((el) => el.setAttribute('data-kept', ''))
   writeFileSync(`${gate}/two`, '')
   await lines.filter({ hasText: 'third' }).waitFor()
@@ -252,7 +252,7 @@ test('a node is cordoned, the cordon undone, then it is drained after a question
     }
     await route.fulfill(verb ? { status: 202 } : json({ items: [node], next: null }))
   })
-  // Before a node that takes orders: this one is alone, takes none, and says so.
+  // The real answer is checked first: this node is alone, accepts no orders, and says so.
   expect((items[0] as { orders_refused: string }).orders_refused).toContain('this node is alone')
   await page.goto(`${server.base}/cluster`)
   const row = main(page).getByRole('row').filter({ hasText: 'n2' })
@@ -307,7 +307,7 @@ test('seven tabs of one browser load and stay live: they share one stream', asyn
   const { context, wrong } = await contextOf(browser, server.base)
   const path = `${server.base}/runs?workflow=hello`
   const tabs: Page[] = []
-  // The first one fills the caches of the browser.
+  // The first page fills the caches of the browser.
   tabs.push(await open(context, path))
   tabs.push(...(await Promise.all(Array.from({ length: 6 }, () => open(context, path)))))
   for (const tab of tabs) await tab.locator('.fresh[data-state="live"]').waitFor()

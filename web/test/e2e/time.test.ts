@@ -97,7 +97,7 @@ test('calendar: a range to come is paused by a drag, undone, and paused again by
   await page.getByRole('button', { name: 'Undo' }).click()
   await expect.poll(pauses).toEqual([])
   await expect.poll(() => page.getByRole('gridcell', { name: /01:00: 1 to come/ }).count()).toBe(7)
-  // By keys alone: the selection that the drag made is taken up again and widened by a day.
+  // With keys alone, the selection of the drag is continued and widened by a day.
   await page.locator('[role=gridcell][tabindex="0"]').focus()
   await page.keyboard.press('Shift+ArrowRight')
   await expect.poll(() => page.locator('[role=gridcell][aria-selected=true]').count()).toBe(27)
@@ -150,7 +150,7 @@ test('replay: the slider goes from change to change, and the graph has the state
   await expect.poll(states).toEqual(['a Succeeded', 'b Failed', 'c Upstream failed'])
   const slider = page.getByRole('slider', { name: 'Moment of the run' })
   await slider.focus()
-  // Back by changes until b runs: from the end, past the ends of b and c.
+  // The replay goes back change by change until b runs: from the end of the run, past the ends of b and c.
   await expect
     .poll(async () => {
       if ((await states())[1] !== 'b Running') await page.keyboard.press('ArrowLeft')

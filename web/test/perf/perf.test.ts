@@ -12,7 +12,7 @@ const only = process.env.SKEIN_PERF_ONLY ?? ''
 const sizes = isShort ? short : whole
 const report = join(process.cwd(), '../docs/performance.md')
 const rows: Row[] = []
-/** How often the work of a key or of a frame is measured. */
+/** The number of measurements of the work of a key or of a frame. */
 const inputs = 40
 const thousands = (n: number) => n.toLocaleString('en')
 
@@ -107,7 +107,9 @@ async function shown(what: string, scale: string, budget: number, { from, act, t
 const addWork = (what: string, scale: string, budget: number, samples: number[]) =>
   rows.push({ what, scale, unit: 'ms', is: p95(samples), budget })
 
-/** Samples are calibrated already; the table shows what was measured, too. */
+/**
+ * Adds a row to the table. The samples are calibrated already, and the table also shows the measured values.
+ */
 function add(what: string, scale: string, budget: number, samples: number[], loads: number[]) {
   const load = p95(loads)
   rows.push({ what, scale, unit: 'ms', is: p95(samples) * load, budget, load })
@@ -175,7 +177,9 @@ const toFailed = (page: Page): Promise<number> =>
       }),
   )
 
-/** What is fetched before the first data: the size of the scripts, and the number of requests. */
+/**
+ * Measures what the page fetches before the first data: the size of the scripts, and the number of requests.
+ */
 async function firstLoad(scale: string) {
   const { context, page } = await blank()
   await since(page, '/', 'h1')

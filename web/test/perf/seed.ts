@@ -15,7 +15,10 @@ export const short: Sizes = { runs: 20_000, grids: [5_000], graph: 10_000, log: 
 
 const width = 1000
 
-/** A workflow of tasks that wait a millisecond, in layers, and of one that fails with a text in its log. */
+/**
+ * Returns a workflow with layers of tasks that wait a millisecond, and with one task that fails with a text
+ * in its log.
+ */
 export function layered(name: string, tasks: number): string {
   const lines = [`name: ${name}`, 'tasks:']
   for (let i = 0; i < tasks - 1; i++)
@@ -62,7 +65,7 @@ export async function manyRuns(base: string, runs: number) {
   await expect.poll(open, { timeout: 600_000, interval: 500 }).toBe(0)
 }
 
-/** A run whose log has this number of MiB, with one line of an error in the middle. */
+/** Starts a run whose log has a number of MiB, with one line of an error in the middle. */
 export async function bigLog(base: string, mib: number): Promise<string> {
   const half = `yes 'row 4711 of the orders was read, and is as it was yesterday' | head -c ${mib * 512 * 1024}`
   await apply(

@@ -8,7 +8,7 @@ import * as harness from '../e2e/harness'
 
 const out = process.env.SHOTS_TO ?? join(process.cwd(), '../docs/ui')
 const only = process.env.SHOTS ?? ''
-// Takes every picture in one theme, or at one width: for a look at both.
+// Takes every picture in one theme or at one width, so that a person can compare them.
 const theme = {
   ...(process.env.SHOTS_THEME ? { colorScheme: process.env.SHOTS_THEME as 'light' | 'dark' } : {}),
   ...(process.env.SHOTS_WIDTH ? { width: Number(process.env.SHOTS_WIDTH) } : {}),
@@ -126,7 +126,10 @@ tasks:
   train: {needs: prepare, run: "echo job-17 > $SKEIN_HANDLE; echo submitted job-17; sleep 1; exit 1", release: "test -e ${gate}", release_timeout: 1h}
 `
 
-/** What the pages show of other systems: connections, sources, and work outside of an attempt. */
+/**
+ * Makes the data that the pages show about other systems: connections, sources, and work outside of an
+ * attempt.
+ */
 async function outside() {
   const { base } = server
   await put('/connections/shop/crm', {
@@ -167,7 +170,7 @@ async function outside() {
   })
   expect(sent.status, await sent.text()).toBe(200)
   trained = (await harness.call(base, '/runs', { workflow: 'shop/train' })).id
-  // A run that is paused for a moment, and a task of it that is marked.
+  // A run is paused for a moment, and one of its tasks is marked.
   decided = (await harness.call(base, '/runs', { workflow: 'regions' })).id
   const state = async () => {
     const answer = await harness.ask(`${base}/api/v1/runs/${decided}`)
@@ -197,7 +200,7 @@ const put = async (path: string, body: object) => {
   expect(answer.status, await answer.text()).toBeLessThan(300)
 }
 
-/** What the pages of alerts, queues and locks show. */
+/** Makes the data that the pages of alerts, queues and locks show. */
 async function alarms() {
   const { base } = server
   await put('/channels/warehouse/ops', { config: { log: {} } })
@@ -296,7 +299,7 @@ type Shot = {
   path: () => string
   look?: harness.Look
   ready?: string
-  /** What is done before the picture is taken. */
+  /** The actions before the picture is taken. */
   act?: (page: Page) => Promise<unknown>
 }
 

@@ -55,7 +55,7 @@ afterAll(async () => {
   console.log(`| task | presses | typed | seconds |\n|---|---:|---:|---:|\n${rows.join('\n')}`)
 }, 300_000)
 
-/** A person with a pointer and a keyboard, who begins at Home. */
+/** Plays a person with a pointer and a keyboard, who begins at Home. */
 class Person {
   presses = 0
   typed = 0

@@ -23,14 +23,16 @@ import { faultOf } from '../../src/pages/admin/secrets'
 import { TokenTable } from '../../src/pages/admin/tokens'
 import { grouped, verbGroups } from '../../src/pages/admin/verbs'
 
-/** The verbs that roles can have, from the source of the server: those before the verbs that no role holds. */
+/**
+ * The verbs that roles can have, from the source of the server. They come before the verbs that no role has.
+ */
 function ofServer(): string[] {
   const text = readFileSync(join(process.cwd(), '../internal/access/verb.go'), 'utf8')
   const names = text.slice(text.indexOf('var verbNames'), text.indexOf('Public: "public"'))
   return [...names.matchAll(/: +"([a-z.]+)"/g)].map((m) => m[1] as string)
 }
 
-// The dialogs are in the address, and there is no router here.
+// The address has the open dialog, and there is no router here.
 vi.mock('../../src/app/ask', () => {
   const asked = { name: '', of: '', open: () => {}, turn: () => {}, close: () => {} }
   return { useAsked: () => asked, useQuestion: () => ({ question: undefined, asked }) }

@@ -58,7 +58,7 @@ test('each severity has a tone, also one that the page does not know', () => {
   ])
 })
 
-/** The fields of a struct of the server by their JSON names; those that may be absent end with ?. */
+/** The fields of a struct of the server by their JSON names; a name that may be absent ends with ?. */
 function structOf(source: string, name: string): string[] {
   const body = new RegExp(`type ${name} struct \\{(.*?)\\n?\\}`, 's').exec(source)?.[1] ?? ''
   return [...body.matchAll(/`json:"(\w+)(,omitempty)?"`/g)].map((m) => `${m[1]}${m[2] ? '?' : ''}`)
@@ -74,7 +74,7 @@ test('every kind of the server has a form with its fields, and those that must b
   expect(types.map(([kind]) => kind).sort()).toEqual(Object.keys(kinds).sort())
   for (const [kind, type] of types) {
     const has = (kinds[kind as string]?.fields ?? []).map((f) => `${f.name}${f.required ? '' : '?'}`)
-    // The form cannot hold several keys: such a channel is written as JSON.
+    // The form cannot hold several keys, so such a channel is written as JSON.
     const is = structOf(source, type as string).filter((f) => f !== 'keys?')
     expect(has.sort(), kind).toEqual(is.sort())
   }

@@ -194,7 +194,7 @@ test('another rule is put into the text, and all else stays byte for byte', () =
   expect(withRule(text, { name: 'every-5m', kind: 'every', expression: '5m' }, '10m')).toBe(
     text.replace('every: 5m', 'every: 10m'),
   )
-  // What YAML would take for something else is quoted.
+  // A text that YAML would read as another value is quoted.
   expect(withRule(text, { name: 'a', kind: 'cron', expression: '' }, '*/5 * * * *')).toContain(
     '"*/5 * * * *"',
   )

@@ -1,4 +1,5 @@
-// Drawings that are folded or compared: the sections that follow the drawing, states of groups, and what is found in them.
+// Drawings that are folded or compared: the sections that follow the drawing, states of groups, and the
+// results of a search in them.
 import { expect, test } from 'vitest'
 import {
   changeOf,
@@ -33,7 +34,8 @@ function packed(kinds: string[], tasks: [name: string, kind: number][], more: nu
 const kinds = ['work', 'foreach', 'chain']
 const m = 'M'.charCodeAt(0)
 const c = 'C'.charCodeAt(0)
-// a is itself; the chain stands for tasks 1, 2 and 3; f is a foreach task, number 4.
+// The node a stands for itself. The chain stands for the tasks 1, 2 and 3. The node f is a foreach task,
+// number 4.
 const folded = () =>
   readDrawing(
     packed(

@@ -1,4 +1,4 @@
-// Each page that the router knows is examined for accessibility.
+// Checks that each page of the router is examined for accessibility.
 import { expect, test } from 'vitest'
 import { makeRouter } from '../../src/app/router'
 import { pages } from '../e2e/pages'

@@ -1,7 +1,10 @@
 // Two persons in one browser: what each tab does when another one signs in or out, and what it deletes before.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 
-/** The tabs of one browser: what one posts, all others get, in the order of the posts. */
+/**
+ * The tabs of one browser: every message that one tab posts reaches all other tabs, in the order of the
+ * posts.
+ */
 class Channel {
   static open: Channel[] = []
   static posted: unknown[] = []
@@ -51,7 +54,7 @@ async function tab(forget: () => Promise<boolean> = async () => true) {
   return { ...session, did }
 }
 
-/** Lets all messages arrive, and what they cause be done. */
+/** Waits until all messages have arrived and their effects are done. */
 const settle = () => new Promise((done) => setTimeout(done))
 
 const kept = () => localStorage.getItem(userKey)

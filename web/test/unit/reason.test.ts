@@ -3,7 +3,10 @@ import { partsOf, withoutState } from '../../src/text/reason'
 
 const run = '01a213b1-7b1c-7171-8a98-d1998ad95fee'
 
-/** Sentences as the server writes them, with their commands in brackets; those that can be copied in double ones. */
+/**
+ * Sentences as the server writes them, with their commands in brackets; commands that can be copied are in
+ * double brackets.
+ */
 const sentences = [
   `[[skein run recover ${run}]] runs the failed tasks again; [skein run rerun] starts it as a new run`,
   `[[skein run rerun ${run}]] starts it as a new run`,

@@ -1,4 +1,5 @@
-// A code in the address: when the page uses it, offers it or drops it. What a refusal means after a sign-out.
+// Tests when the page uses, offers or drops a code in the address, and the effect of a refusal after a
+// sign-out.
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { act, createElement } from 'react'
 import { createRoot } from 'react-dom/client'

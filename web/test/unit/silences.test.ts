@@ -1,4 +1,5 @@
-// The rules of silences, of the steps of an escalation, of what a rule watches, and of the dialogs in the address.
+// Tests the rules of silences, the steps of an escalation, the descriptions of rules, and the dialogs in the
+// address.
 import { expect, test } from 'vitest'
 import type { AlertNotice, AlertRule } from '../../src/api/types'
 import { readAsk, writeAsk } from '../../src/app/ask'
@@ -70,7 +71,7 @@ test('steps of an escalation are told, to come, or not needed any more', () => {
     ['cancelled', undefined],
     ['cancelled', undefined],
   ])
-  // An edit has taken the step from the rule: what was told stays.
+  // An edit has removed the step from the rule. The steps of sent messages stay.
   expect(stepsOf({ ...open, notices, escalates_at: null }, [])).toEqual([
     { state: 'sent', channels: ['oncall'], at: '2026-11-27T12:00:00Z' },
   ])

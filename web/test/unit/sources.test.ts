@@ -53,7 +53,7 @@ test('a plan says what is read again, what is left out, and that a paused trigge
   expect(seekPlan({ ...s, state: 'paused' }, 'cursor').at(-1)).toContain('paused')
 })
 
-/** The fields of a struct of the server by their JSON names; those that may be absent end with ?. */
+/** The fields of a struct of the server by their JSON names; a name that may be absent ends with ?. */
 function structOf(text: string, name: string): string[] {
   const body = new RegExp(`type ${name} struct \\{(.*?)\\n\\}`, 's').exec(text)?.[1] ?? ''
   return [...body.matchAll(/`json:"(\w+)(,omitempty)?"`/g)].map((m) => `${m[1]}${m[2] ? '?' : ''}`)
@@ -69,7 +69,7 @@ test('every type of connection has a form with the fields of the server', () => 
   expect(all.map((m) => m[2]).sort()).toEqual(Object.keys(types).sort())
   for (const [, go = '', type = ''] of all) {
     const has = (types[type]?.fields ?? []).map((f) => `${f.name}${f.required ? '' : '?'}`)
-    // Headers and the making of a file are written as JSON.
+    // Some fields, such as headers, have no form and are written as JSON.
     const is = structOf(text, go === 'MySQL' ? 'Postgres' : go).filter(
       (f) => f !== 'headers?' && f !== 'create?',
     )

@@ -68,7 +68,7 @@ test('a line or a time to go to', () => {
   expect([at('0'), at('soon'), at(''), at('7:9')]).toEqual([undefined, undefined, undefined, undefined])
   expect(at('2026-11-28T00:10:00Z')).toEqual({ time: '2026-11-28T00:10:00.000Z' })
   const local = new Date(began)
-  const next = new Date(local.getTime() - 60 * 60_000) // an hour before the attempt began: of the next day
+  const next = new Date(local.getTime() - 60 * 60_000) // an hour before the beginning of the attempt is a time of the next day
   const place = at(`${next.getHours()}:${String(next.getMinutes()).padStart(2, '0')}`)
   expect(place).toEqual({ time: new Date(next.getTime() + 24 * 60 * 60_000).toISOString() })
 })

@@ -1,4 +1,4 @@
-// Saved views: whose they are, what is kept, and what a search finds.
+// Tests saved views: their owner, their storage, and the search for them.
 import { beforeEach, expect, test } from 'vitest'
 import { deleteView, dropOthers, saveView, viewsMax, viewsOf } from '../../src/app/views'
 import { found, foundMax } from '../../src/pages/searchdata'

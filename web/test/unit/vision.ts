@@ -29,7 +29,7 @@ export const visions = Object.keys(lacks)
 const dot = (a: Three, b: Three) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 const clamp = (n: number) => Math.min(1, Math.max(0, n))
 
-/** A colour such as #2767d8 in CIELAB, as somebody sees it. */
+/** Returns a colour such as #2767d8 in CIELAB, as a person with the given vision sees it. */
 export function lab(hex: string, vision = 'none'): Three {
   const linear = [1, 3, 5].map((i) => {
     const c = Number.parseInt(hex.slice(i, i + 2), 16) / 255
@@ -49,7 +49,7 @@ const degrees = (r: number) => (r * 180) / Math.PI
 const radians = (d: number) => (d * Math.PI) / 180
 const hue = (a: number, b: number) => (a === 0 && b === 0 ? 0 : (degrees(Math.atan2(b, a)) + 360) % 360)
 
-/** The distance of two colours by CIEDE2000. Below 2 they can hardly be told apart. */
+/** The distance of two colours by CIEDE2000. Below 2, people can hardly distinguish them. */
 export function deltaE([l1, a1, b1]: Three, [l2, a2, b2]: Three): number {
   const mean = (Math.hypot(a1, b1) + Math.hypot(a2, b2)) / 2
   const g = 0.5 * (1 - Math.sqrt(mean ** 7 / (mean ** 7 + 25 ** 7)))

@@ -18,7 +18,7 @@ function walk(node: unknown, visit: (n: Tree, parents: Tree[]) => void, parents:
   }
 }
 
-/** The string literals that an argument can be; undefined: it can be something else. */
+/** The string literals that an argument can be; undefined if the argument can be something else. */
 function literals(n: unknown): string[] | undefined {
   if (!isTree(n)) return undefined
   if (n.type === 'Literal' && typeof n.value === 'string') return [n.value]
@@ -49,7 +49,10 @@ function nameOf(n: unknown): string {
   return typeof is.name === 'string' ? is.name : is.name ? nameOf(is.name) : nameOf(is.openingElement)
 }
 
-/** Reads the keys of t, rich and plural; the places whose key is no literal; and bare words between tags and in attributes. */
+/**
+ * Reads the keys of t, rich and plural; the places whose key is not a literal; and bare words between tags
+ * and in attributes.
+ */
 export function read() {
   const keys = new Map<string, string>()
   const unclear: string[] = []
@@ -73,7 +76,8 @@ export function read() {
           bare.push(`${at(n)} ${String(n.value).trim()}`)
       } else if (n.type === 'JSXAttribute' && isTree(n.value) && n.value.type === 'Literal') {
         const said = String(n.value.value)
-        // An example of what to type is no text: it is the same in every language.
+        // A placeholder with an example of an input needs no translation, because it is the same in every
+        // language.
         if (shownBy.has(nameOf(n)) && hasWords(said) && !(nameOf(n) === 'placeholder' && !/ /.test(said)))
           bare.push(`${at(n)} ${said}`)
       }
