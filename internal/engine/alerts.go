@@ -295,9 +295,14 @@ func (a *alerts) orphaned(o *dag.Orphan) error {
 	if a.read == nil || r == nil {
 		return nil
 	}
-	h := course(&r.Header, a.txn().now.Wall)
+	return a.happened(r.Workflow, leaving(&r.Header, o, a.txn().now.Wall))
+}
+
+// leaving returns the event for an orphan.
+func leaving(r *dag.Header, o *dag.Orphan, now dag.Micros) *alert.Happening {
+	h := course(r, now)
 	h.Event, h.Message = alert.Orphan, clean(fmt.Sprintf("task %s, handle %s: %s; end it by hand", o.Task, o.Handle, o.Why))
-	return a.happened(r.Workflow, h)
+	return h
 }
 
 // unwatched reports whether a workflow has neither rules nor open incidents.
@@ -385,9 +390,10 @@ func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 	return nil
 }
 
-// buried applies the alert rules to the end of a run whose rows are invalid, in the batch that ends the run.
-// The caller must call the returned function once the batch has committed.
-func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) {
+// buried applies the alert rules to the end of a run whose rows are invalid, and to its handles, which become
+// orphans. It writes the incidents in the batch that ends the run. The caller must call the returned function
+// once the batch has committed.
+func (a *alerts) buried(r *dag.RunRow, orphans []dag.Orphan, b *store.Batch) (then func(), err error) {
 	if a.read == nil {
 		return func() {}, nil
 	}
@@ -401,10 +407,18 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.happen(&wf, ending(r, r.FinishedAt), (*alert.Rule).Any)
+	events := []*alert.Happening{ending(r, r.FinishedAt)}
+	if n := len(orphans); n > 0 { // one event, so a run with many handles does not send many notices
+		left := leaving(&r.Header, &orphans[0], r.FinishedAt)
+		if n > 1 {
+			left.Message = clean(fmt.Sprintf("%s (and %d more; skein task orphans lists all)", left.Message, n-1))
+		}
+		events = []*alert.Happening{left, events[0]}
+	}
+	all, err := inTurn(a, &wf, events)
 	for i := range all {
 		all[i].Silence(a.silences(), r.FinishedAt)
-		b.Incidents, b.Notices = append(b.Incidents, all[i].Incident.Incident), append(b.Notices, all[i].Notices...)
+		putIncident(b, &all[i])
 	}
 	return func() {
 		for i := range all {
@@ -412,6 +426,39 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 			a.await(all[i].Incident)
 		}
 	}, err
+}
+
+// inTurn applies the rules of a workflow to events, each after the changes by the earlier ones. It leaves the
+// cache as it was.
+func inTurn(a *alerts, wf *store.Workflow, events []*alert.Happening) (all []alert.Change, err error) {
+	was, cached := a.open[wf.ID]
+	if cached {
+		a.open[wf.ID] = maps.Clone(was)
+	}
+	for _, h := range events {
+		some, failed := a.happen(wf, h, (*alert.Rule).Any)
+		for i := range some {
+			a.note(some[i].Incident)
+		}
+		all, err = append(all, some...), errors.Join(err, failed)
+	}
+	if delete(a.open, wf.ID); cached {
+		a.open[wf.ID] = was
+	}
+	return all, err
+}
+
+// putIncident adds a change of an incident to a batch. Several changes of an incident share one row.
+func putIncident(b *store.Batch, c *alert.Change) {
+	b.Notices = append(b.Notices, c.Notices...)
+	for i := range b.Incidents {
+		if b.Incidents[i].ID == c.Incident.ID {
+			c.Incident.Revision = b.Incidents[i].Revision
+			b.Incidents[i] = c.Incident.Incident
+			return
+		}
+	}
+	b.Incidents = append(b.Incidents, c.Incident.Incident)
 }
 
 // IncidentChange is a person's change of an incident.

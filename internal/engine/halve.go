@@ -209,7 +209,7 @@ func endBuried(w *writer, row *dag.RunRow, orphans leftovers) error {
 	counted, err := w.schedule.buried(&upd.RunRow, &b)
 	noted := func() {}
 	if err == nil {
-		noted, err = w.alerts.buried(&upd.RunRow, &b)
+		noted, err = w.alerts.buried(&upd.RunRow, orphans.all, &b)
 	}
 	if err == nil {
 		err = w.write(context.Background(), &b)

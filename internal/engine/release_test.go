@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -341,6 +343,46 @@ func TestQuarantinedHandle(t *testing.T) {
 	}
 	n.ends(errand.run, dag.RunStopped)
 	n.quiet()
+}
+
+// TestQuarantinedHandleAlerts: a rule with orphan opens an incident for the handles of a quarantined run, in
+// the transaction of the quarantine. A rule with orphan and failed opens one incident for both.
+func TestQuarantinedHandleAlerts(t *testing.T) {
+	for on, want := range map[string][2]alert.Event{`"orphan"`: {alert.Orphan, alert.Orphan}, `"orphan","failed"`: {alert.Orphan, alert.Failed}, `"failed"`: {alert.Failed, alert.Failed}} {
+		var g guilty
+		st, h := openSQLite(t), newHands(t)
+		h.held = true
+		n := start(t, &storetest.Faulty{Store: st, Next: g.next}, h, func(c *engine.Config) { c.Rules = alert.Rules })
+		main, _ := releasing(n, func(*dag.Policy) {})
+		tasks := graph(t, "a", func(s *dag.GraphSpec) { s.Tasks[0].Policy.Release = true }).Pack()
+		main, _, err := n.Apply(t.Context(), engine.Definition{Namespace: main.Namespace, Name: main.Name, Def: watched(on), Digest: []byte("watched"), User: "ada", Graph: tasks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := n.submit(main)
+		k := h.holding(1)[0]
+		n.name(k, "job")
+		g.run.Store(&id)
+		h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+		n.ends(id, dag.RunFailed)
+		wantIncidents(t, st, "open 1"+toldOpened)
+		all, err := st.OpenIncidents(t.Context(), main.Shard, uuid.UUID{}, 10)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		is, err := alert.Read(all[0])
+		if err != nil || is.Detail.First.Event != want[0] || is.Detail.Last.Event != want[1] {
+			t.Errorf("on %s: %+v, %v", on, is, err)
+		}
+		if want[0] == alert.Orphan && !strings.Contains(is.Detail.First.Message, "job:") {
+			t.Errorf("on %s: %s", on, is.Detail.First.Message)
+		}
+		g.run.Store(nil)
+		if err := n.Do(t.Context(), engine.Command{Run: h.holding(1)[0].run, Intent: dag.IntentStop}); err != nil {
+			t.Fatal(err)
+		}
+		n.quiet()
+	}
 }
 
 // TestQuarantinedHandleSurvives: the process dies at any transaction of a quarantine. The next process starts
