@@ -19,6 +19,9 @@ const (
 	blockMax = 512 << 10
 	// listEvery is the least time between two lists of a log's segments during a read.
 	listEvery = time.Second
+	// answerMax bounds one list of segments and one read of a block, with all repetitions. So the reader of a
+	// log gets an error soon if the store hangs.
+	answerMax = 30 * time.Second
 )
 
 // Open implements logs.Store.
@@ -63,13 +66,30 @@ type part struct {
 	from, end int64
 }
 
+var errSlow = fmt.Errorf("the store of objects has not answered within %v", answerMax)
+
+// bounded returns the context of one list of segments or one read of a block.
+func (r *reader) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(r.ctx, answerMax, errSlow)
+}
+
+// slow returns the error of a call with a context of bounded. It names the bound if that has ended the call.
+func slow(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}
+
 // list lists the segments of the log.
 func (r *reader) list() error {
+	ctx, cancel := r.bounded()
+	defer cancel()
 	r.parts, r.listed = nil, time.Now()
 	for after := ""; ; {
-		page, err := r.blobs.List(r.ctx, r.prefix, after, blob.PageMax)
+		page, err := r.blobs.List(ctx, r.prefix, after, blob.PageMax)
 		if err != nil {
-			return err
+			return fmt.Errorf("list the segments of the log: %w", slow(ctx, err))
 		}
 		for i := range page {
 			if at, ok := offsetOf(page[i].Key); ok && page[i].Size > 0 {
@@ -169,10 +189,12 @@ func (r *reader) load(at int64) error {
 	case !has:
 		return fmt.Errorf("the log's bytes from %d on are not kept: %w", at, fs.ErrNotExist)
 	}
+	ctx, cancel := r.bounded()
+	defer cancel()
 	n := min(p.end-at, blockMax)
 	block := make([]byte, n)
 	for try, got := 0, 0; ; try++ {
-		body, err := r.blobs.Open(r.ctx, p.key, at-p.from+int64(got), n-int64(got))
+		body, err := r.blobs.Open(ctx, p.key, at-p.from+int64(got), n-int64(got))
 		if err == nil {
 			var m int
 			m, err = io.ReadFull(body, block[got:])
@@ -182,8 +204,8 @@ func (r *reader) load(at int64) error {
 		if err == nil {
 			break
 		}
-		if try == triesMax || r.ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read a segment of the log: %w", err)
+		if try == triesMax || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read a segment of the log: %w", slow(ctx, err))
 		}
 	}
 	r.at, r.block = at, block
@@ -208,7 +230,9 @@ const indexName = "index"
 
 // Index implements logs.Indexed.
 func (r *reader) Index() ([]byte, error) {
-	body, err := r.blobs.Open(r.ctx, r.prefix+indexName, 0, logs.IndexMax)
+	ctx, cancel := r.bounded()
+	defer cancel()
+	body, err := r.blobs.Open(ctx, r.prefix+indexName, 0, logs.IndexMax)
 	if err != nil {
 		return nil, err
 	}
@@ -218,5 +242,7 @@ func (r *reader) Index() ([]byte, error) {
 
 // PutIndex implements logs.Indexed.
 func (r *reader) PutIndex(records []byte) error {
-	return r.blobs.Put(r.ctx, r.prefix+indexName, bytes.NewReader(records), int64(len(records)), blob.PutOptions{})
+	ctx, cancel := r.bounded()
+	defer cancel()
+	return r.blobs.Put(ctx, r.prefix+indexName, bytes.NewReader(records), int64(len(records)), blob.PutOptions{})
 }

@@ -188,6 +188,18 @@ func (t *tail) due(now time.Time) bool {
 // unlisted reports whether the index of an ended log still has to be stored.
 func (t *tail) unlisted() bool { return t.over && t.here && !t.listed && t.end >= logindex.From }
 
+// Waiting returns the number of logs with bytes that are in no segment.
+func (s *Store) Waiting() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tails {
+		if t.end > t.sealed {
+			n++
+		}
+	}
+	return n
+}
+
 // Ended records that a log does not grow any more.
 func (s *Store) Ended(ref logs.Ref) {
 	s.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skein.dev/skein/internal/blob"
@@ -186,6 +187,68 @@ func TestSegments(t *testing.T) {
 	}
 	t.Run("folder", func(t *testing.T) { check(t, blobtest.Folder{Path: t.TempDir()}) })
 	t.Run("s3", func(t *testing.T) { check(t, blobtest.Serve(t).Open(t, blobtest.Prefix(t), "")) })
+}
+
+// hanging is a store of objects that does not answer.
+type hanging struct{ blob.Store }
+
+func (hanging) List(ctx context.Context, _, _ string, _ int) ([]blob.Info, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (hanging) Open(ctx context.Context, _ string, _, _ int64) (io.ReadCloser, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (hanging) Put(ctx context.Context, _ string, _ io.ReaderAt, _ int64, _ blob.PutOptions) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestHangingStore: while the store of objects hangs, readers of its segments get an error after answerMax.
+// Logs with a live end are written and read without a wait.
+func TestHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blobs, l := blobtest.Folder{Path: t.TempDir()}, newLive(100)
+		s := newStore(t, blobs, l)
+		printed(t, s, 0, strings.Repeat("x", 200))
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.blobs = hanging{blobs}
+		began := time.Now()
+		printed(t, s, 200, "end")
+		r, err := s.Open(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := make([]byte, 3)
+		if _, err := r.ReadAt(text, 200); err != nil || string(text) != "end" || s.Waiting() != 1 {
+			t.Errorf("%q, %v, %d wait", text, err, s.Waiting())
+		}
+		if time.Since(began) != 0 {
+			t.Errorf("the live end waited for %v", time.Since(began))
+		}
+		if _, err := r.ReadAt(text, 0); !errors.Is(err, errSlow) || time.Since(began) != answerMax {
+			t.Errorf("a list: %v after %v", err, time.Since(began))
+		}
+		listed := &reader{ctx: t.Context(), blobs: s.blobs, prefix: "p/", parts: []part{{"p/0", 0, 9}}}
+		if _, err := listed.ReadAt(text, 0); !errors.Is(err, errSlow) || time.Since(began) != 2*answerMax {
+			t.Errorf("a segment: %v after %v", err, time.Since(began))
+		}
+		if _, err := listed.Index(); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*answerMax {
+			t.Errorf("an index: %v after %v", err, time.Since(began))
+		}
+		if _, err := newStore(t, s.blobs, newLive(1)).Open(t.Context(), ref); !errors.Is(err, errSlow) || time.Since(began) != 4*answerMax {
+			t.Errorf("a log without a live end: %v after %v", err, time.Since(began))
+		}
+		s.blobs = blobs
+		if err := s.Flush(t.Context()); err != nil || s.Waiting() != 0 {
+			t.Errorf("%v, %d wait", err, s.Waiting())
+		}
+	})
 }
 
 // TestOfFiles: a log whose file is on this machine needs no memory, and none of it is skipped.
