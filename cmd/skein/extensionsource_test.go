@@ -76,6 +76,10 @@ func TestExtensionSource(t *testing.T) {
 	l.until("a source that is not there says so", func() bool {
 		return strings.Contains(deref(state("none").Source.Why), "does not have the source nobody")
 	})
+	// The exit code says no, because the servers of tests do not sync.
+	if out, _ := l.cmd("doctor").CombinedOutput(); !strings.Contains(string(out), "2 sources, 1 away: spooled/none (source) since ") || !strings.Contains(string(out), "skein schedule get spooled/none") {
+		t.Errorf("doctor: %s", out)
+	}
 	l.until("some events fired", func() bool { return fired() > 20 })
 	for _, pid := range processesWith(program) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
