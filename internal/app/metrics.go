@@ -33,7 +33,7 @@ type upkeep struct {
 // sources returns the metrics of a node in addition to those of its engine and its server.
 func (n *Node) sources() []metric.Source {
 	sizes := metric.NewCached(sizesEvery, sizesMax, n.sizes)
-	return []metric.Source{n.showUpkeep, n.showSlots, n.monitor.Show, n.upkeep.traces.Show, n.sender.Show, n.feeds.Show, n.git.Show, func(p *metric.Page) {
+	return []metric.Source{n.showUpkeep, n.showSlots, n.monitor.Show, n.upkeep.traces.Show, n.sender.Show, n.feeds.Show, n.git.Show, n.depot.Show, func(p *metric.Page) {
 		tables, _ := sizes.Get()
 		for name, bytes := range tables {
 			p.Set("store_bytes", float64(bytes), name)

@@ -108,7 +108,7 @@ var allowed = map[string][]string{
 	"internal/blob/blobtest":         {"internal/blob"},
 	"internal/logs/segments":         {"internal/blob", "internal/dag", "internal/logindex", "internal/logs", "internal/store"},
 	"internal/artifact/objects":      {"internal/artifact", "internal/blob", "internal/lru"},
-	"internal/depot":                 {"internal/artifact", "internal/artifact/nodes", "internal/artifact/objects", "internal/blob", "internal/config", "internal/dag", "internal/dbadmin", "internal/errkind", "internal/logs", "internal/logs/segments", "internal/store", "internal/worker"},
+	"internal/depot":                 {"internal/artifact", "internal/artifact/nodes", "internal/artifact/objects", "internal/blob", "internal/config", "internal/dag", "internal/dbadmin", "internal/errkind", "internal/logs", "internal/logs/segments", "internal/metric", "internal/store", "internal/worker"},
 	"internal/artifact/nodes":        {"internal/artifact", "internal/dag", "internal/peer", "internal/store"},
 	"internal/trigger":               {"internal/protect", "internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
 	"internal/cloudevent":            {},

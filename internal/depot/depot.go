@@ -25,6 +25,7 @@ import (
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/logs/segments"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
@@ -216,6 +217,13 @@ func (d *Depot) Logs(live logs.Store) logs.Store {
 	d.segments = segments.New(d.logObjects, live, d.cfg.Data, d.log)
 	d.sweeper = segments.NewSweeper(d.segments)
 	return d.segments
+}
+
+// Show shows how many logs wait for the store of objects.
+func (d *Depot) Show(p *metric.Page) {
+	if d.segments != nil {
+		p.Set("log_segments_waiting", float64(d.segments.Waiting()))
+	}
 }
 
 // Run copies logs to objects until ctx ends.

@@ -175,6 +175,8 @@ var catalogue = []Family{
 		"Bytes of logs that the shared store of logs does not have yet."},
 	{secUpkeep, "log_dropped_bytes_total", Counter, unitBytes, nil, Some,
 		"Bytes of logs that stay on this machine only, because too many logs waited for the shared store or a file was unreadable."},
+	{secUpkeep, "log_segments_waiting", Gauge, "logs", nil, Some,
+		"Logs with bytes that are not in the object store of the setting logs yet. From 20,000 on, further logs get there late."},
 	{secUpkeep, "alert_notices_total", Counter, "notices", []string{"outcome"}, Nodes,
 		"Calls of alert channels by notice: sent, again (the call failed and is repeated), failed (the channel refused it for ever), expired " +
 			"(no call succeeded within a day)."},

@@ -99,7 +99,7 @@ func TestQuestionsOfOperators(t *testing.T) {
 		"has every shard an owner, and which member died?": {"shards_unowned", "members{role,state}", "deposed_total", "turn_stuck_seconds{part}"},
 		"is the load even, and did shards move for it?":    {"node_load{node}", "shard_load{shard}", "shards_shifted_total"},
 		"what stands still for long?":                      {"oldest_running_seconds", "approvals_waiting", "approval_oldest_seconds"},
-		"do logs, retention and backups keep up?":          {"log_lag_bytes", "log_dropped_bytes_total", "retention_oldest_seconds", "store_bytes{table}", "backup_age_seconds"},
+		"do logs, retention and backups keep up?":          {"log_lag_bytes", "log_dropped_bytes_total", "log_segments_waiting", "retention_oldest_seconds", "store_bytes{table}", "backup_age_seconds"},
 		"how long do runs take?":                           {"run_seconds{workflow}"},
 	} {
 		for _, want := range names {
