@@ -86,6 +86,9 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	for _, level := range t.Levels {
 		part('i', level)
 	}
+	for _, user := range t.Users {
+		part('u', user)
+	}
 	labels := make([]string, 0, len(t.Labels))
 	for k, v := range t.Labels {
 		labels = append(labels, k+"="+v)

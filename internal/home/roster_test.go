@@ -40,6 +40,9 @@ func TestRoster(t *testing.T) {
 		}
 		places := []dag.Place{dag.Anywhere, dag.NewPlace("", "g1", nil), dag.NewPlace("", "g1", map[string]string{"zone": "a"}), dag.NewPlace("w7", "", nil),
 			dag.NewPlace("w8", "g0", nil), dag.Anywhere.OfKind("k0"), dag.NewPlace("", "g0", nil).OfKind("k1"), dag.NewPlace("", "nowhere", nil)}
+		for _, space := range []dag.Space{{Name: "shop"}, {Isolation: "fence"}, {Name: "shop", Isolation: "user", User: "etl"}} {
+			places = append(places, space.Place(dag.Anywhere), space.Place(places[1]), space.Place(places[3]))
+		}
 		for range 3000 {
 			x := all[rng.IntN(len(all))]
 			switch rng.IntN(6) {
@@ -55,6 +58,15 @@ func TestRoster(t *testing.T) {
 					}
 					if rng.IntN(3) == 0 {
 						x.traits.Kinds = []string{fmt.Sprint("k", rng.IntN(2))}
+					}
+					if rng.IntN(3) == 0 {
+						x.traits.Levels = [][]string{{"none", "user"}, {"box"}}[rng.IntN(2)]
+					}
+					if rng.IntN(3) == 0 {
+						x.traits.Users = [][]string{{"etl"}, {"ann", "etl"}, {"ann"}}[rng.IntN(3)]
+					}
+					if rng.IntN(3) == 0 {
+						x.traits.Namespaces = [][]string{{"shop"}, {"web"}}[rng.IntN(2)]
 					}
 					if x.need = (dag.Need{}); exact {
 						x.need = needs[rng.IntN(len(needs))]
