@@ -194,7 +194,7 @@ func startIDPs(t *testing.T, base string, names []string, all ...*idp) {
 	for i, p := range all {
 		config = append(config, map[string]any{"issuer": p.issuer, "jwks": map[string]any{"keys": []any{jwk(p.key)}}, "clients": []any{map[string]any{
 			"client_id": "skein", "client_secret": idpSecret, "redirect_uris": []string{base + "/auth/" + names[i] + "/callback"},
-			"backchannel_logout_uri": base + "/auth/" + names[i] + "/logout", "post_logout_redirect_uris": []string{base + "/"}}}})
+			"backchannel_logout_uri": base + "/auth/" + names[i] + "/logout", "backchannel_logout_session_required": true, "post_logout_redirect_uris": []string{base + "/"}}}})
 	}
 	if err := json.NewEncoder(in).Encode(config); err != nil {
 		t.Fatal(err)
@@ -377,7 +377,8 @@ func TestOIDC(t *testing.T) {
 	t.Run("faults", w.faults)
 	t.Run("people", w.people)
 	t.Run("strength", w.strength)
-	t.Run("logout", w.logout)
+	t.Run("logout", func(t *testing.T) { (&signOuts{oidcWorld: w, t: t}).logout() })
+	t.Run("the end of a session at the provider", func(t *testing.T) { (&signOuts{oidcWorld: w, t: t}).logoutOfSession() })
 }
 
 func (w *oidcWorld) people(t *testing.T) {
@@ -708,157 +709,4 @@ func (b *browser) cookies(t *testing.T, base string) []*http.Cookie {
 		t.Fatal(err)
 	}
 	return b.Jar.Cookies(u)
-}
-
-// logout checks sign-outs by a provider. If a provider signs a person out, all sessions of this person end
-// here, and no others. An invalid token ends no session, and a valid token is accepted only once.
-func (w *oidcWorld) logout(t *testing.T) {
-	base := w.n.URL()
-	in := func(id, name string) *browser {
-		t.Helper()
-		w.corp.account(t, id, map[string]any{"preferred_username": name, "groups": []string{"staff"}})
-		b := newBrowser(t, "")
-		if is := b.get(t, base+"/auth/corp/login"); is.code != "" || is.status >= 400 {
-			t.Fatalf("%d %s %.300s", is.status, is.code, is.text)
-		}
-		return b
-	}
-	signedIn := func(b *browser) bool {
-		t.Helper()
-		for {
-			var me map[string]any
-			if status := b.call(t, base+"/api/v1/me", &me); status != http.StatusTooManyRequests { // as in post below
-				return status == 200
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	gone := func(b *browser) {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); signedIn(b); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the session does not end")
-			}
-		}
-	}
-	one, two, other := in("out-1", "carol"), in("out-1", "carol"), in("out-2", "dan")
-	n := 0
-	claims := func(edit func(head, claims map[string]any)) string {
-		n++
-		head := map[string]any{"alg": "RS256", "kid": "k1", "typ": "logout+jwt"}
-		c := map[string]any{"iss": w.corp.issuer, "aud": "skein", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix(), "jti": fmt.Sprint("j", n),
-			"sub": "out-1", "sid": "s", "events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}}
-		key := w.corp.key
-		if edit != nil {
-			edit(head, c)
-		}
-		if head["alg"] == "none" {
-			key = nil
-		}
-		if head["kid"] == "of two" {
-			key, head["kid"] = w.two.key, "k1"
-		}
-		return signed(head, c, key)
-	}
-	post := func(at, kind, body string) int {
-		t.Helper()
-		for {
-			resp, err := http.Post(base+at, kind, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusTooManyRequests { // the number of refusals a second of an address is bounded
-				return resp.StatusCode
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	const form, at = "application/x-www-form-urlencoded", "/auth/corp/logout"
-	send := func(token string) int { return post(at, form, url.Values{"logout_token": {token}}.Encode()) }
-	for name, edit := range map[string]func(head, claims map[string]any){
-		"no signature":     func(h, _ map[string]any) { h["alg"] = "none" },
-		"another key":      func(h, _ map[string]any) { h["kid"] = "of two" },
-		"another issuer":   func(_, c map[string]any) { c["iss"] = w.two.issuer },
-		"another audience": func(_, c map[string]any) { c["aud"] = "other" },
-		"expired":          func(_, c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() },
-		"no end":           func(_, c map[string]any) { delete(c, "exp") },
-		"old":              func(_, c map[string]any) { c["iat"] = time.Now().Add(-time.Hour).Unix() },
-		"of the future":    func(_, c map[string]any) { c["iat"] = time.Now().Add(time.Hour).Unix() },
-		"no time":          func(_, c map[string]any) { delete(c, "iat") },
-		"no jti":           func(_, c map[string]any) { delete(c, "jti") },
-		"no sub":           func(_, c map[string]any) { delete(c, "sub") },
-		"an ID token":      func(_, c map[string]any) { delete(c, "events") },
-		"another event":    func(_, c map[string]any) { c["events"] = map[string]any{"http://x.example/": map[string]any{}} },
-		"an event of a text": func(_, c map[string]any) {
-			c["events"] = map[string]any{"http://schemas.openid.net/event/backchannel-logout": "yes"}
-		},
-		"a nonce":         func(_, c map[string]any) { c["nonce"] = "n" },
-		"an access token": func(h, _ map[string]any) { h["typ"] = "at+jwt" },
-	} {
-		if got := send(claims(edit)); got != 400 {
-			t.Errorf("%s: %d", name, got)
-		}
-	}
-	good := claims(nil)
-	for name, got := range map[string]int{
-		"no form":         post(at, "application/json", `{"logout_token":"`+good+`"}`) - 15,
-		"no token":        post(at, form, "x=y"),
-		"two tokens":      post(at, form, "logout_token="+good+"&logout_token="+good),
-		"in the query":    post(at+"?logout_token="+good, form, ""),
-		"rubbish":         send("rubbish"),
-		"large":           post(at, form, "logout_token="+strings.Repeat("x", 1<<20)) - 13,
-		"of the other":    post("/auth/two/logout", form, url.Values{"logout_token": {good}}.Encode()) - 103, // that provider is away
-		"of no provider":  post("/auth/none/logout", form, url.Values{"logout_token": {good}}.Encode()) - 4,
-		"without a login": 400,
-	} {
-		if got != 400 {
-			t.Errorf("%s: %d", name, got)
-		}
-	}
-	if !signedIn(one) || !signedIn(two) || !signedIn(other) {
-		t.Fatal("a token that does not count has ended a session")
-	}
-	if got := send(claims(func(_, c map[string]any) { c["sub"] = "nobody" })); got != 200 {
-		t.Errorf("a person who never came: %d", got)
-	}
-	if got := send(good); got != 200 {
-		t.Fatalf("%d", got)
-	}
-	gone(one)
-	gone(two)
-	three := in("out-1", "carol")
-	if got, is, others := send(good), signedIn(three), signedIn(other); got != 400 || !is || !others {
-		t.Errorf("the same token once more: %d, signed in %v, another person %v", got, is, others)
-	}
-	page, err := skein.NewAudit(w.k).List(t.Context(), skein.AuditQuery{})
-	rows := 0
-	for _, r := range page.Items {
-		if r.Action == "sign-out-by-provider" && r.Object == at && r.Outcome == "done" {
-			rows++
-		}
-	}
-	if err != nil || rows != 2 {
-		t.Errorf("%d rows of two sessions: %+v, %v", rows, page.Items, err)
-	}
-	// When the person signs out at the provider, the provider itself ends the session that it opened.
-	resp, err := three.Get(w.corp.issuer + "/session/end?client_id=skein&post_logout_redirect_uri=" + url.QueryEscape(base+"/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	secret := regexp.MustCompile(`name="xsrf" value="([^"]+)"`).FindSubmatch(text)
-	if err != nil || secret == nil {
-		t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
-	}
-	resp, err = three.PostForm(w.corp.issuer+"/session/end/confirm", url.Values{"xsrf": {string(secret[1])}, "logout": {"yes"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	gone(three)
-	if !signedIn(other) {
-		t.Error("the session of another person has ended")
-	}
 }

@@ -95,6 +95,7 @@ func NewSessions(st SessionStore) *Sessions {
 type Place struct {
 	Remote string // address and port
 	Agent  string // name of the client program
+	Origin string // the session at the identity provider, see store.Session; "" if none is known
 }
 
 // agentMax bounds the stored name of a client program, in bytes.
@@ -173,7 +174,7 @@ func (s *Sessions) open(ctx context.Context, t *store.Token, parent int64, p Pla
 	if len(p.Agent) > agentMax {
 		p.Agent = p.Agent[:agentMax]
 	}
-	one := store.Session{Hash: hash, Parent: parent, Address: addressText(p.Remote), Agent: printable(p.Agent)}
+	one := store.Session{Hash: hash, Parent: parent, Address: addressText(p.Remote), Agent: printable(p.Agent), Origin: p.Origin}
 	if t.Kind == kindLocal {
 		return secret, s.openLocal(one), nil
 	}
@@ -477,15 +478,28 @@ func (s *Sessions) End(ctx context.Context, is *Session) error {
 }
 
 // EndOf ends the sessions that a principal has opened without a token, and deletes the principal's codes for
-// sign-in. It returns the number of ended sessions.
-func (s *Sessions) EndOf(ctx context.Context, principal int64) (n int, err error) {
+// sign-in. It returns the number of ended sessions. If there is an origin, it ends only the sessions with
+// that origin, and those of the principal whose origin is not known. Principal 0 then stands for all of them.
+func (s *Sessions) EndOf(ctx context.Context, principal int64, origin string) (n int, err error) {
+	if principal == 0 && origin == "" {
+		return 0, nil
+	}
+	of := func(is *store.Session) bool {
+		switch {
+		case is.Token != 0 || principal != 0 && is.Principal != principal:
+			return false
+		case origin == "" || is.Origin == origin:
+			return true
+		}
+		return principal != 0 && is.Origin == "" && is.Parent == 0 // a child ends with its parent
+	}
 	rows, err := s.store.SessionList(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer s.gate.book.stale()
 	for i := range rows {
-		if rows[i].Principal != principal || rows[i].Token != 0 {
+		if !of(&rows[i]) {
 			continue
 		}
 		err := s.store.EndSession(ctx, rows[i].ID)

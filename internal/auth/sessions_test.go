@@ -304,3 +304,80 @@ func TestSessionsOfPeople(t *testing.T) {
 		s.wants(401, "GET", "/runs", cookie)
 	})
 }
+
+// TestEndOf: the end of a session at a provider ends the sessions that it opened, with their children, and
+// those of the person that belong to no known session at a provider. The end of a person ends all of them.
+func TestEndOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedIn(t)
+		people := map[string]store.Principal{}
+		for i, name := range []string{"eve", "dan"} {
+			p := store.Principal{Kind: store.PrincipalUser, Name: name, State: store.PrincipalActive}
+			id, err := s.st.ChangeRights(t.Context(), int64(i+1), store.RightsChange{Add: &p, Bind: []store.Binding{{Role: "viewer", Namespace: "shop"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.ID = id
+			people[name] = p
+		}
+		opened := map[string]auth.Session{}
+		open := func(as, who, origin string) (cookie string) {
+			p := people[who]
+			cookie, is, err := s.ByUser(t.Context(), &p, auth.Place{Origin: origin})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened[as] = is
+			return cookie
+		}
+		left := func() (names string) {
+			all, err := s.st.SessionList(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range all {
+				for name, is := range opened {
+					if is.Session.ID == all[i].ID {
+						names += name + " "
+					}
+				}
+			}
+			return names
+		}
+		open("a1", "eve", "a")
+		open("a2", "eve", "a")
+		open("b", "eve", "b")
+		child, err := s.st.AddSession(t.Context(), store.Session{Hash: make([]byte, 32), Principal: people["eve"].ID, Parent: opened["b"].Session.ID, Expires: 1 << 60},
+			store.SessionBounds{OfOne: 50, All: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened["child"] = auth.Session{Session: child}
+		open("plain", "eve", "")
+		open("dan", "dan", "a")
+		open("other", "dan", "")
+		for _, step := range []struct {
+			who, origin string
+			ended       int
+			left        string
+		}{
+			{"", "", 0, "a1 a2 b child plain dan other "},
+			{"", "c", 0, "a1 a2 b child plain dan other "},
+			{"dan", "b", 1, "a1 a2 b child plain dan "},
+			{"eve", "a", 3, "b child dan "},
+			{"", "a", 1, "b child "},
+			{"", "b", 1, ""},
+		} {
+			n, err := s.EndOf(t.Context(), people[step.who].ID, step.origin)
+			if is := left(); err != nil || n != step.ended || is != step.left {
+				t.Errorf("%+v: %d ended, %q are left, %v", step, n, is, err)
+			}
+		}
+		open("c", "eve", "c")
+		open("d", "eve", "")
+		open("e", "dan", "c")
+		if n, err := s.EndOf(t.Context(), people["eve"].ID, ""); err != nil || n != 2 || left() != "e " {
+			t.Errorf("%d ended, %q are left, %v", n, left(), err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,8 @@ import (
 	"time"
 )
 
-// A provider announces with a logout token that the sessions of a person have ended at the provider (OpenID
-// Connect Back-Channel Logout 1.0).
+// A provider announces with a logout token that a session of a person, or all of them, have ended at the
+// provider (OpenID Connect Back-Channel Logout 1.0).
 
 const (
 	// logoutEvent is the claim that distinguishes a logout token.
@@ -64,9 +65,26 @@ func (l *logouts) forget(id string) {
 	delete(l.seen, id)
 }
 
-// Logout verifies a logout token, and calls end with the subject of the person whose sessions end. This node
-// accepts each token once. If end returns an error, the provider may send the token again.
-func (p *Provider) Logout(ctx context.Context, token string, end func(subject string) error) error {
+// Ended says which sessions have ended at a provider: a session of the person, or all of them. At least one
+// of the fields is not "".
+type Ended struct {
+	Subject string // the person; "" if the provider names only the session
+	Session string // the session, as in Person; "" stands for all of the person
+}
+
+// sessionOf returns the name of a provider's session: a hash of its claim sid and of the issuer, because
+// another provider may use the same values. It returns "" for no claim.
+func (p *Provider) sessionOf(sid string) string {
+	if sid == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(p.of.Issuer + "\n" + sid))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Logout verifies a logout token, and calls end with the sessions that have ended. This node accepts each
+// token once. If end returns an error, the provider may send the token again.
+func (p *Provider) Logout(ctx context.Context, token string, end func(Ended) error) error {
 	d, err := p.describe(ctx)
 	if err != nil {
 		return err
@@ -82,6 +100,7 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 		ID     string                     `json:"jti"`
 		Events map[string]json.RawMessage `json:"events"`
 		Nonce  json.RawMessage            `json:"nonce"`
+		SID    string                     `json:"sid"`
 	}
 	now := time.Now()
 	if err := is.Claims(&said); err != nil {
@@ -99,8 +118,10 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 		err = fmt.Errorf("it was issued at %s", is.IssuedAt.UTC().Format(time.RFC3339))
 	case said.ID == "" || len(said.ID) > textMax:
 		err = errors.New("it has no jti, or one that is too long")
-	case is.Subject == "" || len(is.Subject) > textMax:
-		err = errors.New("it has no sub; let the provider send one")
+	case is.Subject == "" && said.SID == "":
+		err = errors.New("it has neither sub nor sid; let the provider send one of them")
+	case len(is.Subject) > textMax:
+		err = fmt.Errorf("its sub has %d bytes, and at most %d are allowed", len(is.Subject), textMax)
 	}
 	if err != nil {
 		return bad(err)
@@ -112,7 +133,7 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 	case !room:
 		return p.away(errors.New("it sends more logouts than this server remembers"))
 	}
-	if err := end(is.Subject); err != nil {
+	if err := end(Ended{is.Subject, p.sessionOf(said.SID)}); err != nil {
 		p.logouts.forget(said.ID)
 		return err
 	}

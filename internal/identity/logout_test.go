@@ -54,14 +54,14 @@ func TestLogoutAgain(t *testing.T) {
 		slog.New(slog.NewTextHandler(io.Discard, nil)))
 	down := errors.New("the database is away")
 	var refused *Refusal
-	if err := p.Logout(t.Context(), token, func(string) error { return down }); !errors.Is(err, down) {
+	if err := p.Logout(t.Context(), token, func(Ended) error { return down }); !errors.Is(err, down) {
 		t.Fatal(err)
 	}
 	who := ""
-	if err := p.Logout(t.Context(), token, func(subject string) error { who = subject; return nil }); err != nil || who != "ann" {
+	if err := p.Logout(t.Context(), token, func(is Ended) error { who = is.Subject + is.Session; return nil }); err != nil || who != "ann" {
 		t.Fatalf("%q, %v", who, err)
 	}
-	if err := p.Logout(t.Context(), token, func(string) error { t.Error("it counts twice"); return nil }); !errors.As(err, &refused) || refused.Kind != BadLogout {
+	if err := p.Logout(t.Context(), token, func(Ended) error { t.Error("it counts twice"); return nil }); !errors.As(err, &refused) || refused.Kind != BadLogout {
 		t.Error(err)
 	}
 }

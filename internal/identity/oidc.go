@@ -81,6 +81,7 @@ type Person struct {
 	Source          string // the name of the provider in the store: oidc:NAME
 	Names           []string
 	Grants          []Grant // the rights from the person's groups
+	Session         string  // the person's session at the provider, see sessionOf; "" if the provider names none
 }
 
 const (
@@ -322,6 +323,8 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 	if err := id.Claims(&said); err != nil {
 		return who, refuse(BadToken, "the ID token of the identity provider %s cannot be read", p.of.Name).because(err)
 	}
+	var sid string
+	_ = json.Unmarshal(said["sid"], &sid) // a sid that is no text is as none: the session has no name
 	if (said[p.of.GroupsClaim] == nil || said["preferred_username"] == nil) && d.UserInfoEndpoint() != "" {
 		info, err := d.UserInfo(p.with(ctx), oauth2.StaticTokenSource(token))
 		if err != nil {
@@ -337,7 +340,7 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 			}
 		}
 	}
-	who = Person{Issuer: id.Issuer, Subject: id.Subject, Source: "oidc:" + p.of.Name}
+	who = Person{Issuer: id.Issuer, Subject: id.Subject, Source: "oidc:" + p.of.Name, Session: p.sessionOf(sid)}
 	for _, name := range []string{"preferred_username", "email"} {
 		var text string
 		if verified := string(said["email_verified"]); name == "email" && verified != "true" && verified != `"true"` { // some providers write a text

@@ -238,7 +238,7 @@ func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 		return err
 	}
 	sessions := a.s.cfg.Sessions
-	secret, _, err := sessions.ByUser(r.Context(), &who, auth.Place{Remote: r.RemoteAddr, Agent: r.UserAgent()})
+	secret, _, err := sessions.ByUser(r.Context(), &who, auth.Place{Remote: r.RemoteAddr, Agent: r.UserAgent(), Origin: found.Session})
 	if err != nil {
 		return signInFailed(err)
 	}
@@ -252,8 +252,8 @@ func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 	return nil
 }
 
-// logout ends the sessions of a person whom the provider has signed out (OpenID Connect Back-Channel Logout
-// 1.0). It answers 400 to a token that is not valid.
+// logout ends the session that has ended at the provider, or all sessions of a person whom the provider has
+// signed out (OpenID Connect Back-Channel Logout 1.0). It answers 400 to a token that is not valid.
 func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/x-www-form-urlencoded" {
 		return fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "a logout is a form with logout_token (application/x-www-form-urlencoded)")
@@ -262,7 +262,7 @@ func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
 	if err := r.ParseForm(); err != nil || len(r.PostForm["logout_token"]) != 1 {
 		return fail(http.StatusBadRequest, api.ProblemInvalid, "the form has no logout_token, or several, or is too large")
 	}
-	err := r.provider.Logout(r.Context(), r.PostForm.Get("logout_token"), func(subject string) error { return a.signOut(r, subject) })
+	err := r.provider.Logout(r.Context(), r.PostForm.Get("logout_token"), func(ended identity.Ended) error { return a.signOut(r, ended) })
 	if err != nil {
 		return err
 	}
@@ -270,18 +270,25 @@ func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
 	return nil
 }
 
-// signOut ends the sessions of a person whom a provider has signed out.
-func (a arrivals) signOut(r *arriving, subject string) error {
-	rights, err := a.s.cfg.Access.Rights(r.Context())
-	if err != nil {
-		return unread(err)
+// signOut ends the sessions that have ended at a provider.
+func (a arrivals) signOut(r *arriving, is identity.Ended) error {
+	principal, known := int64(0), is.Subject == ""
+	if !known {
+		rights, err := a.s.cfg.Access.Rights(r.Context())
+		if err != nil {
+			return unread(err)
+		}
+		i := slices.IndexFunc(rights.Identities, func(o store.Identity) bool {
+			return o.Issuer == r.provider.Issuer() && o.Subject == is.Subject
+		})
+		if known = i >= 0; known {
+			principal = rights.Identities[i].Principal
+		}
 	}
-	i := slices.IndexFunc(rights.Identities, func(o store.Identity) bool {
-		return o.Issuer == r.provider.Issuer() && o.Subject == subject
-	})
 	ended := 0
-	if i >= 0 { // a person who has never signed in has no session to end
-		if ended, err = a.s.cfg.Sessions.EndOf(r.Context(), rights.Identities[i].Principal); err != nil {
+	if known { // a person who has never signed in has no session to end
+		var err error
+		if ended, err = a.s.cfg.Sessions.EndOf(r.Context(), principal, is.Session); err != nil {
 			return unread(err)
 		}
 	}

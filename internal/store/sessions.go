@@ -21,7 +21,10 @@ type Session struct {
 	Principal, Token int64
 	// Parent is the session that made this code, or the code from which this session was made. The session
 	// ends with its parent, whatever the reason. Parent is 0 if no session made a code for it.
-	Parent         int64
+	Parent int64
+	// Origin names the session at an identity provider by which the person signed in: a hash of the provider
+	// and its claim sid. It is "" if the provider has named none, or if no provider took part.
+	Origin         string
 	Created        dag.Micros
 	Used           dag.Micros // the time of the last use, accurate to some minutes
 	Expires        dag.Micros // the time at which the session ends, whether it is used or not

@@ -210,7 +210,7 @@ func TestAuditIndexIsBuilt(t *testing.T) {
 	sql(t, "SET search_path = "+schema+"; DROP TRIGGER version_stocked ON version; DROP TRIGGER version_unstocked ON version; "+
 		"DROP TRIGGER file_stocked ON version_file; DROP TRIGGER file_unstocked ON version_file; DROP TRIGGER trigger_stocked ON trigger; "+
 		"DROP TRIGGER trigger_unstocked ON trigger; ALTER TABLE meta DROP stocked, DROP isolation; "+
-		"DROP TRIGGER session_ended ON session; ALTER TABLE session DROP parent; DROP FUNCTION session_ended(), run_tags(bytea), run_kept(bytea), restock(), stock_version(), stock_file(), stock_trigger(), within_stock(text, int), within_tokens(text); "+
+		"DROP TRIGGER session_ended ON session; ALTER TABLE session DROP parent, DROP origin; DROP FUNCTION session_ended(), run_tags(bytea), run_kept(bytea), restock(), stock_version(), stock_file(), stock_trigger(), within_stock(text, int), within_tokens(text); "+
 		"ALTER TABLE workflow DROP tags; DROP TABLE run_tag, trace_mark, git_source, sent_event, sent_head, shift, alert_rules, member_lost, namespace_stock, tally, tally_mark, era, namespace, namespace_use; DROP INDEX audit_at; "+
 		"ALTER TABLE token DROP worker_groups, DROP worker_slots, DROP uses, DROP used, DROP invite; UPDATE meta SET format = 30, applied = 30")
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})

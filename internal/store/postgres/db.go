@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 50
+	formatNewest = 51
 	// formatRising is the first format in which a database records how many migrations were applied. From it
 	// on, the format rises only when all nodes know the next one.
 	formatRising = 10

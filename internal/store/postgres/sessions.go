@@ -25,7 +25,7 @@ func (e sessions) AddSession(ctx context.Context, s store.Session, b store.Sessi
 	found, err := e.change(ctx, query{name: "dropOverSessions", args: args{}.int8(int64(store.SessionIdle))},
 		query{name: "dropOldSessions", args: args{}.int8(s.Principal).int8(s.Token).int8(code).int8(int64(b.OfOne) - 1)},
 		query{name: "insertSession", args: args{}.blob(s.Hash).int8(code).int8(s.Principal).int8(s.Token).int8(int64(s.Expires)).
-			text(s.Address).text(s.Agent).int8(int64(b.All)).int8(s.Parent)})
+			text(s.Address).text(s.Agent).int8(int64(b.All)).int8(s.Parent).text(s.Origin)})
 	if err == nil && len(found) == 0 {
 		err = store.SessionRefused(b)
 	}
@@ -71,6 +71,6 @@ func (e sessions) change(ctx context.Context, all ...query) (found []store.Sessi
 
 func scanSession(r *row, s *store.Session) error {
 	s.ID, s.Hash, s.Code, s.Principal, s.Token = r.int(), r.blob(), r.int() != 0, r.int(), r.int()
-	s.Created, s.Used, s.Expires, s.Address, s.Agent, s.Parent = r.micros(), r.micros(), r.micros(), r.text(), r.text(), r.int()
+	s.Created, s.Used, s.Expires, s.Address, s.Agent, s.Parent, s.Origin = r.micros(), r.micros(), r.micros(), r.text(), r.text(), r.int(), r.text()
 	return r.damaged("session %d", s.ID)
 }

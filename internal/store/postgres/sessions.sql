@@ -16,17 +16,17 @@ DELETE FROM session WHERE principal = $1;
 
 -- name: insertSession
 WITH clock AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now)
-INSERT INTO session (hash, code, principal, token, created, used, expires, address, agent, parent)
-SELECT $1, $2, $3, $4, now, now, $5, $6, $7, $9 FROM clock WHERE (SELECT count(*) FROM session) < $8::bigint
+INSERT INTO session (hash, code, principal, token, created, used, expires, address, agent, parent, origin)
+SELECT $1, $2, $3, $4, now, now, $5, $6, $7, $9, $10 FROM clock WHERE (SELECT count(*) FROM session) < $8::bigint
   AND ($9::bigint = 0 OR EXISTS (SELECT FROM session WHERE id = $9))
-RETURNING id, hash, code, principal, token, created, used, expires, address, agent, parent;
+RETURNING id, hash, code, principal, token, created, used, expires, address, agent, parent, origin;
 
 -- name: useSession
 UPDATE session SET used = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint WHERE id = $1;
 
 -- name: endSession
 DELETE FROM session WHERE id = $1
-RETURNING id, hash, code, principal, token, created, used, expires, address, agent, parent;
+RETURNING id, hash, code, principal, token, created, used, expires, address, agent, parent, origin;
 
 -- name: sessions
-SELECT id, hash, code, principal, token, created, used, expires, address, agent, parent FROM session ORDER BY id;
+SELECT id, hash, code, principal, token, created, used, expires, address, agent, parent, origin FROM session ORDER BY id;

@@ -56,6 +56,6 @@ func TestLevelOfDatabase(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		script(t, path, "ALTER TABLE meta DROP isolation; ALTER TABLE namespace DROP run_as; PRAGMA user_version = 38")
+		script(t, path, "ALTER TABLE meta DROP isolation; ALTER TABLE namespace DROP run_as; ALTER TABLE session DROP origin; PRAGMA user_version = 38")
 	}
 }

@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 40
+	format = 41
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits

@@ -216,7 +216,7 @@ SELECT principal, issuer, subject, source FROM identity ORDER BY issuer, subject
 SELECT principal, hash, changed FROM password WHERE principal = ?1;
 
 -- name: sessions
-SELECT id, hash, code, principal, token, created, used, expires, address, agent, parent FROM session ORDER BY id;
+SELECT id, hash, code, principal, token, created, used, expires, address, agent, parent, origin FROM session ORDER BY id;
 
 -- name: tokenByHash
 SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker, parent, replaces, replaced, worker_groups, worker_slots, uses, used, invite FROM token WHERE hash = ?1;

@@ -31,7 +31,7 @@ func (e sessions) AddSession(ctx context.Context, s store.Session, b store.Sessi
 			return err
 		}
 		n, err := d.stmts.insertSession.row().blob(s.Hash).int(code).int(s.Principal).int(s.Token).int(now).int(int64(s.Expires)).
-			text(s.Address).text(s.Agent).int(int64(b.All)).int(s.Parent).exec(d.conn)
+			text(s.Address).text(s.Agent).int(int64(b.All)).int(s.Parent).text(s.Origin).exec(d.conn)
 		if err == nil && n == 0 {
 			err = store.SessionRefused(b)
 		}
@@ -68,6 +68,6 @@ func (e sessions) EndSession(ctx context.Context, id int64) error {
 func scanSession(s *sqlite.Stmt, one *store.Session) error {
 	c := row{s: s}
 	one.ID, one.Hash, one.Code, one.Principal, one.Token = c.int(), c.blob(), c.int() != 0, c.int(), c.int()
-	one.Created, one.Used, one.Expires, one.Address, one.Agent, one.Parent = c.micros(), c.micros(), c.micros(), c.text(), c.text(), c.int()
+	one.Created, one.Used, one.Expires, one.Address, one.Agent, one.Parent, one.Origin = c.micros(), c.micros(), c.micros(), c.text(), c.text(), c.int(), c.text()
 	return nil
 }

@@ -219,8 +219,8 @@ DELETE FROM session WHERE principal = ?1 AND token = 0;
 DELETE FROM session WHERE principal = ?1;
 
 -- name: insertSession
-INSERT INTO session (hash, code, principal, token, created, used, expires, address, agent, parent)
-SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?10 WHERE (SELECT count(*) FROM session) < ?9
+INSERT INTO session (hash, code, principal, token, created, used, expires, address, agent, parent, origin)
+SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?10, ?11 WHERE (SELECT count(*) FROM session) < ?9
   AND (?10 = 0 OR EXISTS (SELECT 1 FROM session WHERE id = ?10));
 
 -- name: useSession

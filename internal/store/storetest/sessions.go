@@ -61,13 +61,13 @@ func signedIn(b *bed, s store.Sessions) []store.Session {
 
 func sessionAdded(b *bed, s store.Sessions) {
 	b.same(len(signedIn(b, s)), 0, "sessions of a new store")
-	one := signIn(b, s, store.Session{Hash: sessionHash(1), Principal: 3, Token: 4, Address: "127.0.0.1", Agent: "Firefox"})
+	one := signIn(b, s, store.Session{Hash: sessionHash(1), Principal: 3, Token: 4, Address: "127.0.0.1", Agent: "Firefox", Origin: "of-corp"})
 	code := signIn(b, s, store.Session{Hash: sessionHash(2), Code: true, Principal: 3})
 	if one.ID == 0 || one.ID >= code.ID || one.Created == 0 || one.Used != one.Created {
 		b.Errorf("%+v, %+v", one, code)
 	}
 	b.same(one, store.Session{ID: one.ID, Hash: sessionHash(1), Principal: 3, Token: 4, Created: one.Created, Used: one.Used, Expires: 4e15,
-		Address: "127.0.0.1", Agent: "Firefox"}, "the session")
+		Address: "127.0.0.1", Agent: "Firefox", Origin: "of-corp"}, "the session")
 	b.same(signedIn(b, s), []store.Session{one, code}, "all")
 	_, err := s.AddSession(b.ctx, store.Session{Hash: sessionHash(2), Expires: 4e15}, sessionBounds)
 	b.is(err, store.ErrRefused)
