@@ -196,6 +196,9 @@ func (b *birth) fork() (pid, errno uintptr) {
 func (b *birth) become() bool {
 	var pid uintptr
 	if b.cred != nil {
+		// Another user gets a session keyring of its own, while the quota of keys is still that of this user. If
+		// there is none, because a filter of system calls refuses it or the quota is used up, the old one stays.
+		syscall.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 		if !b.cred.NoSetGroups {
 			if _, _, b.errno = syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(b.cred.Groups)), uintptr(unsafe.Pointer(b.groups)), 0); b.errno != 0 {
 				return false

@@ -4,9 +4,11 @@ package fence
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -239,4 +241,54 @@ func TestForksLetWritersIn(t *testing.T) {
 	f.end()
 	<-wrote
 	<-more
+}
+
+// TestSessionKeyring: a process of another user does not have the session keyring of its parent.
+func TestSessionKeyring(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root starts processes of other users")
+	}
+	const name = "skein-test-key"
+	f, null := everywhere(t), int(os.Stdin.Fd())
+	keys := func(cred *syscall.Credential) (found bool, err error) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // the keyring is one of this thread, which ends with the goroutine
+			if _, err = unix.KeyctlJoinSessionKeyring(name); err == nil {
+				_, err = unix.AddKey("user", name, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
+			}
+			var out [2]int
+			if err == nil {
+				err = unix.Pipe2(out[:], unix.O_CLOEXEC)
+			}
+			if err != nil {
+				return
+			}
+			read := os.NewFile(uintptr(out[0]), "out")
+			defer read.Close()
+			pid, failed := f.StartProcess("/bin/cat", []string{"cat", "/proc/keys"}, &syscall.ProcAttr{Files: []uintptr{uintptr(null), uintptr(out[1]), 2}, Sys: &syscall.SysProcAttr{Credential: cred}})
+			_ = unix.Close(out[1])
+			if failed != nil {
+				t.Error(failed)
+				return
+			}
+			text, _ := io.ReadAll(read)
+			var status syscall.WaitStatus
+			if _, failed := syscall.Wait4(pid, &status, 0, nil); failed != nil || status != 0 {
+				t.Error(failed, status)
+			}
+			found = strings.Contains(string(text), name)
+		}()
+		<-done
+		return found, err
+	}
+	same, err := keys(nil)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		t.Skip("the machine does not let this process use keyrings: ", err)
+	}
+	other, err2 := keys(&syscall.Credential{Uid: 65533, Gid: 65533})
+	if err != nil || err2 != nil || !same || other {
+		t.Errorf("the key of the parent: of the same user %v, %v; of another user %v, %v", same, err, other, err2)
+	}
 }
