@@ -249,6 +249,9 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 			t.capture.write(t)
 		}
 		t.needWhatIsRead(s.names)
+		if note := WriteNote(t.Run.Shell, t.Dir.Template()); note != "" {
+			t.notes = append(t.notes, note)
+		}
 		if t.outcome != Converted {
 			outcome = Approximated
 		}
@@ -300,7 +303,7 @@ func (s *Sheet) headNotes() []string {
 		all = append(all, fmt.Sprintf("line %d: %s: %s", l.Line, l.Outcome, l.Notes[0]))
 	}
 	for _, t := range s.Tasks {
-		if t.outcome != Converted {
+		if t.outcome != Converted || len(t.notes) > 0 {
 			all = append(all, fmt.Sprintf("task %s, %s: %s", t.Name, t.outcome, strings.Join(t.notes, "; ")))
 		}
 	}

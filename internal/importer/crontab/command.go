@@ -91,6 +91,9 @@ func (c *converter) command(d *draft) *fault {
 	default:
 		d.run.argv = []string{shell, "-c", script}
 	}
+	if note := importer.WriteNote(command, ""); note != "" && isPosix(shell) {
+		d.notes = append(d.notes, note)
+	}
 	d.escape()
 	return nil
 }
