@@ -237,17 +237,17 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 		}
 		return v
 	case EvReport:
-		if ev.Token.Era() < now.Floor {
-			over := *ev
-			over.Reason = eraOver
-			r.lost(&over, p, now, fx)
-			break
-		}
-		if ev.Result.State != AttemptStopped || r.Intent >= IntentStop || r.halting(p) {
+		past := ev.Token.Era() < now.Floor
+		if !past && (ev.Result.State != AttemptStopped || r.Intent >= IntentStop || r.halting(p)) {
 			r.report(ev, p, now, fx)
 			break
 		}
-		fallthrough // the attempt was stopped without an order, which counts as a loss
+		over := *ev // an attempt that was stopped without an order counts as lost
+		if past {
+			over.Reason = eraOver
+		}
+		weigh(r, &Result{Logged: ev.Result.Logged, Left: ev.Result.Left}) // they are stored nevertheless
+		r.lost(&over, p, now, fx)
 	default:
 		r.lost(ev, p, now, fx)
 	}
