@@ -32,17 +32,29 @@ func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violat
 	if v.tally, err = tally.NewCheck(ctx, st); err != nil {
 		return nil, errkind.FromStore("read the tally", err)
 	}
+	logs, err := newLogCheck(ctx, st)
+	if err != nil {
+		return nil, errkind.FromStore("read the counts of logs", err)
+	}
 	err = st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
 		if len(v.found) < violationsMax {
 			v.run(&rec, events)
 		}
 		v.recount(&rec, events)
+		logs.run(&rec)
 		return ctx.Err()
 	})
 	if err != nil {
 		return v.found, errkind.FromStore("scan", err)
 	}
 	v.limits()
+	counts, err := logs.differences(ctx, st)
+	if err != nil {
+		return v.found, errkind.FromStore("read the counts of deleted runs", err)
+	}
+	for _, line := range counts {
+		v.found = append(v.found, Violation{Rule: "quota", What: line})
+	}
 	incidents, err := alert.Verify(ctx, st)
 	if err != nil {
 		return v.found, errkind.FromStore("read incidents", err)

@@ -34,6 +34,8 @@ func (s *shown) Incidents(context.Context, store.IncidentQuery) ([]store.Inciden
 	return nil, nil
 }
 
+func (s *shown) NamespaceUses(context.Context, string) ([]store.NamespaceUse, error) { return nil, nil }
+
 func (s *shown) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
 	return store.Version{Graph: s.graph}, nil
 }
