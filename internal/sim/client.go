@@ -75,6 +75,9 @@ func (w *World) setUp() {
 		if w.stage.Handles {
 			f.plan = handlePlans()[w.rng.IntN(plansMax/2)]
 		}
+		if w.stage.Spaces {
+			f.plan = crewPlans()[w.rng.IntN(plansMax)]
+		}
 		if w.rich != nil {
 			f.plan = w.richPlans()[w.rng.IntN(plansMax/2)]
 		}

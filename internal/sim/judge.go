@@ -257,6 +257,7 @@ func (v *witness) close() {
 			}
 		}
 	}
+	v.logged(ctx)
 	v.closeHandles()
 	v.closeRich(ctx)
 	v.alerts(ctx)

@@ -48,6 +48,8 @@ type Mutant struct {
 	rash      bool                // shards are shifted without hysteresis
 	lawless   bool                // no node learns the levels that namespaces demand
 	stale     bool                // attempts begin by readings of rules of any age
+	nameless  bool                // placements do not name the namespace of their task
+	strayed   bool                // a node takes every workflow for one of the first namespace
 	noErrand  bool                // after a load, the start of an errand is not sent again
 	shift     func(v *view, m store.ShiftMove) (bool, error)
 }
@@ -106,6 +108,9 @@ func (v *view) NamespaceList(ctx context.Context) ([]store.Namespace, error) {
 	}
 	return all, err
 }
+
+// LevelsStand plays a node whose placements do not name the namespace.
+func (v *view) LevelsStand() bool { return v.Store.LevelsStand() && !v.m.nameless }
 
 func (v *view) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if v.m.commit == nil {
@@ -168,6 +173,9 @@ func (v *view) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workf
 	wf, err := v.Store.WorkflowByID(ctx, id)
 	if v.m.boundless {
 		wf.MaxRuns = 0
+	}
+	if v.m.strayed {
+		wf.Namespace = namespaceOf(v.l.w, 0)
 	}
 	return wf, err
 }

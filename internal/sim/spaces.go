@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -12,7 +13,8 @@ import (
 )
 
 // spaces are the namespaces of a world, whose quotas and demanded levels change while runs begin and end.
-// Nodes offer different levels of isolation.
+// Nodes offer different levels of isolation. Some nodes stand for workers whose invitation has bound them to
+// namespaces and to the group crew.
 type spaces struct {
 	all []*space
 }
@@ -114,21 +116,71 @@ func demandLevel(w *World, sp *space, rank int) {
 	sp.demands = append(sp.demands, demand{w.now, rank})
 }
 
-// healSpaces lowers all demands, so that every task finds a node.
+// healSpaces lowers all demands, and restarts the bound nodes without bounds. So every task finds a node.
 func healSpaces(w *World) {
 	for _, sp := range w.spaces.all {
 		demandLevel(w, sp, 0)
 	}
+	for _, l := range w.lives {
+		if l != nil && len(l.traits.Namespaces) > 0 {
+			l.die()
+		}
+	}
 }
 
-// offers draws the levels that a node offers.
+// crew is the group of all nodes. boundPercent is the percentage of processes that are bound to namespaces.
+const (
+	crew         = "crew"
+	boundPercent = 15
+)
+
+// crewPlans are the plans of a world with namespaces: every second task names the group crew. The others
+// name only a label, which all nodes have. No task is without a placement: an engine gives every such task to
+// its own process, because the process of a node is never bound.
+var crewPlans = sync.OnceValue(func() (all []*plan) {
+	for _, p := range plans() {
+		all = append(all, newPlan(p.needs, func(i int, t *dag.TaskSpec, made *plan) {
+			made.ifs[i], t.Policy = p.ifs[i], p.policies[i]
+			if t.Policy.Place = dag.NewPlace("", "", map[string]string{"zone": "a"}); i%2 == 0 {
+				t.Policy.Place = dag.NewPlace("", crew, nil)
+			}
+		}, p.endOnFailure, p.g.Timeout))
+	}
+	return all
+})
+
+// offers draws the levels that a node offers, and the namespaces to which it is bound.
 func (l *life) offers() store.Traits {
-	if !l.w.stage.Spaces {
+	w := l.w
+	if !w.stage.Spaces {
 		return store.Traits{}
 	}
 	least := (l.node + l.number) % 2
-	levels := dag.IsolationLevels[least : least+1+l.w.rng.IntN(len(dag.IsolationLevels)-least)]
-	return store.Traits{Labels: map[string]string{dag.LabelIsolation: levels[0]}, Levels: slices.Clone(levels)}
+	levels := dag.IsolationLevels[least : least+1+w.rng.IntN(len(dag.IsolationLevels)-least)]
+	is := store.Traits{Groups: []string{crew}, Labels: map[string]string{dag.LabelIsolation: levels[0], "zone": "a"}, Levels: slices.Clone(levels)}
+	if !w.calm && w.chance(boundPercent) {
+		first := w.rng.IntN(spacesMost)
+		for i := range 1 + w.rng.IntN(spacesMost-1) {
+			is.Namespaces = append(is.Namespaces, namespaceOf(w, first+i))
+		}
+		w.count("bound")
+		w.tell("%s is bound to %v", l, is.Namespaces)
+	}
+	return is
+}
+
+// granted judges a task that a node gets: a bound node gets only tasks of its namespaces that name its group.
+func (v *witness) granted(l *life, a *engine.Assignment) {
+	w := v.w
+	if len(l.traits.Namespaces) == 0 || a.Task == dag.LeaderTask {
+		return
+	}
+	w.count("granted to a bound node")
+	namespace := w.spaces.all[int(a.Workflow-1)%spacesMost].row.Name
+	if !slices.Contains(l.traits.Namespaces, namespace) || a.Graph != nil && a.Graph.Policy(a.Task).Place.Group() != crew {
+		w.violate("bound", "%s is bound to %v and the group %s, and gets %s of namespace %s with the placement %q", l, l.traits.Namespaces, crew,
+			w.name(attemptKey{a.Run, a.Task, a.Token}), namespace, a.Place)
+	}
 }
 
 // fit judges a start: the node offers the level that the task was assigned for, and the level is one that the
@@ -295,9 +347,44 @@ func storedBytes(w *World, namespace string) (n int64) {
 	return n
 }
 
-// sizes draws the log and the artifacts of an attempt.
+// sizes draws the log and the artifacts of an attempt. In every second world there are only logs, so that the
+// rows have the bytes that count in the quota of logs.
 func sizes(w *World, r *dag.Result) {
 	if w.stage.Spaces {
-		r.Logged, r.Left = w.rng.Int64N(3)*700, w.rng.Int64N(2)*300
+		if r.Logged, r.Left = w.rng.Int64N(3)*700, w.rng.Int64N(2)*300; onlyLogs(w) {
+			r.Left = 0
+		}
+	}
+}
+
+func onlyLogs(w *World) bool { return w.Seed%2 == 0 }
+
+// logged judges the counted logs of the namespaces at the end: each equals the sum of the logs of the
+// attempts that ended in its day.
+func (v *witness) logged(ctx context.Context) {
+	w := v.w
+	if !w.stage.Spaces || !onlyLogs(w) {
+		return
+	}
+	type part struct {
+		namespace string
+		shard     dag.ShardID
+		day       dag.Micros
+	}
+	sums := map[part]int64{}
+	must(w.st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
+		for i := range events {
+			sums[part{w.spaces.all[int(rec.Run.Workflow-1)%spacesMost].row.Name, rec.Run.Shard, store.QuotaDay(events[i].At)}] += events[i].Weight
+		}
+		return nil
+	}))
+	uses, err := w.st.NamespaceUses(ctx, "")
+	must(err)
+	for i := range uses {
+		u := &uses[i]
+		if is := sums[part{u.Namespace, u.Shard, u.Day}]; u.Day != 0 && u.Logged != is {
+			w.violate("quota", "attempts of namespace %s have logged %d bytes in shard %d, and its count is %d", u.Namespace, is, u.Shard, u.Logged)
+		}
+		w.count("logs recounted")
 	}
 }

@@ -51,7 +51,8 @@ func (wk *worker) Start(as []engine.Assignment) {
 	}
 	w := wk.life.w
 	for i := range as {
-		a := &as[i]
+		one := as[i] // the slice belongs to the engine again when Start returns
+		a := &one
 		k := attemptKey{a.Run, a.Task, a.Token}
 		if wk.live[k] != nil && !w.mutant.again {
 			continue
@@ -63,6 +64,7 @@ func (wk *worker) Start(as []engine.Assignment) {
 		wk.live[k] = at
 		w.tell("%s runs %s", wk.life, w.name(k))
 		w.witness.begins(wk.life, k)
+		w.witness.granted(wk.life, a)
 		if len(wk.live) > w.swarm.slots {
 			w.violate("slots", "%s runs %d attempts at once, it has %d slots", wk.life, len(wk.live), w.swarm.slots)
 		}
