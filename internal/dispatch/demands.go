@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
@@ -30,7 +29,7 @@ func (r *Resolver) narrowed(ctx context.Context, is *resolved) (*resolved, error
 		return nil, err
 	}
 	if is.job.HTTP != nil {
-		is.job.HTTP.Egress = under(is.job.HTTP.Egress, &is.space)
+		is.job.HTTP.Egress = is.job.HTTP.Egress.Under(is.space.Name, is.space.Egress)
 	}
 	return is, nil
 }
@@ -44,15 +43,6 @@ func (is *resolved) recent() error {
 		return errOld
 	}
 	return nil
-}
-
-// under adds the policy of a namespace to rules. Each policy must allow an address, so the result never
-// allows more.
-func under(rules egress.Rules, is *store.Namespace) egress.Rules {
-	if is.Egress != "" {
-		rules.Policies = append(slices.Clone(rules.Policies), is.Egress)
-	}
-	return rules
 }
 
 // freshOrigin returns the folder of the workflow file of a task, or "" if the namespace does not allow it.

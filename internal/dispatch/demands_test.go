@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"slices"
 	"testing"
 
-	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
@@ -50,9 +48,5 @@ func TestObey(t *testing.T) {
 	free := worker.Job{Isolation: "box", Access: &worker.Access{Read: []string{"/etc/shop"}}}
 	if err := obey(&free, &store.Namespace{Isolation: "fence"}, freshOrigin(&store.Namespace{}, "/home/ann"), ""); err != nil || free.Isolation != "box" {
 		t.Errorf("without allowed paths: %v, level %s", err, free.Isolation)
-	}
-	had := egress.Rules{Policies: []string{egress.Any}}
-	if got := under(had, &store.Namespace{Demands: store.Demands{Egress: egress.Public}}); !slices.Equal(got.Policies, []string{egress.Any, egress.Public}) || len(had.Policies) != 1 {
-		t.Errorf("policies %v", got.Policies)
 	}
 }

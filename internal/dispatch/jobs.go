@@ -52,7 +52,7 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 func (j jobs) wire(is *resolved) *workerv1.Job {
 	var rules egress.Rules
 	if is.job.Kind != nil {
-		rules = under(j.x.resolver.cfg.Egress(), &is.space)
+		rules = j.x.resolver.cfg.Egress().Under(is.space.Name, is.space.Egress)
 	}
 	out := remote.Wire(is.job, is.origin, is.dir, rules)
 	if is.errand {

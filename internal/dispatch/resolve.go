@@ -298,7 +298,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	}
 	switch {
 	case job.Kind != nil:
-		if err := remote.Furnish(job, r.cfg.Extensions, r.cfg.Here(under(r.cfg.Egress(), &is.space))); err != nil {
+		if err := remote.Furnish(job, r.cfg.Extensions, r.cfg.Here(r.cfg.Egress().Under(is.space.Name, is.space.Egress))); err != nil {
 			return job, &notStarted{causeStart, err}
 		}
 	case is.kind != "": // a task of a kind is assigned only to nodes and workers that have the kind

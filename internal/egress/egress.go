@@ -20,7 +20,10 @@ import (
 // texts, because the rules of an attempt are sent to other processes.
 type Rules struct {
 	Policies []string // see ParsePolicy; every policy must allow an address; if there is none, Public applies
-	Own      []Own    // the addresses of Skein itself
+	// Namespace is the namespace whose policy is the last one of Policies. It is "" if none of them belongs to
+	// a namespace.
+	Namespace string `json:",omitempty"`
+	Own       []Own  // the addresses of Skein itself
 	// Proxy is the URL of the proxy for all calls, or Environment. If it is "", calls are direct.
 	Proxy string
 }
@@ -202,8 +205,7 @@ func (g *guard) check(ctx context.Context, at netip.AddrPort, named string, poli
 	}
 	for i := range policies {
 		if !policies[i].allows(a) {
-			return &RefusedError{CodePolicy, shown, fmt.Sprintf("the setting egress of the node or the worker, or that of the namespace, is %s; to allow it, add the network %s to that setting",
-				g.rules.Policies[i], netip.PrefixFrom(a, a.BitLen()))}
+			return &RefusedError{CodePolicy, shown, g.rules.refusal(i, a)}
 		}
 	}
 	return nil
