@@ -167,8 +167,9 @@ level. In a cluster, a command that raises the level or narrows a rule waits unt
 
 The following rules hold in addition to the settings of each worker, and never give a task more than these do:
 --allow-read and --allow-write are the only paths that a task may name, in access, dir or as a script; they need
-the level fence or a higher one. --egress is the policy for the calls that Skein makes for tasks: any, public, or
-networks with commas. An empty text ("") takes a rule away.
+the level fence or a higher one. --egress is the policy for the calls that Skein makes for the namespace: tasks,
+sources, channels, git sources and tests of connections. It is any, public, or networks with commas. An empty
+text ("") takes a rule away.
 
 --run-as is the Unix user of all tasks of the namespace. It needs the level user or box. Only workers that permit
 the user (setting task_users) run its tasks. An empty text: each worker chooses a user for the namespace.
@@ -192,7 +193,7 @@ func (f *namespaceFlags) add(to *pflag.FlagSet) {
 	to.StringVar(&f.isolation, "isolation", "", "least level of isolation of all tasks: none | fence | user | box")
 	to.StringArrayVar(&f.read, "allow-read", nil, "path that a task may name for reading; may be given several times")
 	to.StringArrayVar(&f.write, "allow-write", nil, "path that a task may name for writing; may be given several times")
-	to.StringVar(&f.egress, "egress", "", "addresses that calls of tasks may reach: any, public, or networks such as 10.0.0.0/8")
+	to.StringVar(&f.egress, "egress", "", "addresses that calls of the namespace may reach: any, public, or networks such as 10.0.0.0/8")
 	to.StringVar(&f.runAs, "run-as", "", "Unix user of all tasks, on workers that permit it")
 	to.StringVar(&f.locks, "locks", "", "whose locks the names in workflows mean: own | shared")
 	notSettings(to, namespaceRules...)

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"net/http"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/notify"
@@ -22,7 +24,7 @@ func newSender(n *Node, shards int) *notify.Sender {
 			return owned
 		},
 		Secret:    n.secretNow,
-		Transport: n.connector.transport,
+		Transport: egress.RulesFor(n.connector.rules).Transport,
 		Commands:  n.cfg.AlertCommands,
 		Mail:      notify.Mail{URL: n.cfg.SMTP, From: n.cfg.SMTPFrom},
 		Jitter:    host.Machine{}.Jitter,
@@ -36,7 +38,9 @@ func watch(n *Node) (stop func()) {
 		return func() {}
 	}
 	w := notify.Watchdog{File: n.cfg.Watchdog, Log: n.log, NotMine: monitor.ErrNotOwner, Alive: func(ctx context.Context) error { return monitor.Works(ctx, n.engine, n.store) },
-		Transport: n.connector.transport}
+		Transport: func() (http.RoundTripper, error) {
+			return egress.RulesFor(n.connector.rules).Transport(context.Background(), "")
+		}}
 	return n.beside(w.Run)
 }
 

@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/source"
 )
 
@@ -17,38 +17,33 @@ type connector struct {
 	database []egress.Own
 }
 
-// rules returns the rules for requests that this node sends to addresses that users choose.
-func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules()) }
-
-// transport makes a transport for one call, because the rules may be different for the next call.
-func (c connector) transport() (http.RoundTripper, error) {
-	t, err := egress.Transport(c.rules())
-	if err != nil {
-		return nil, err
+// rules returns the rules for calls that this node makes for a namespace to addresses that users choose. The
+// namespace "" stands for the installation.
+func (c connector) rules(ctx context.Context, namespace string) (egress.Rules, error) {
+	rules := c.n.egressHere(c.n.egressRules())
+	if namespace == "" {
+		return rules, nil
 	}
-	t.DisableKeepAlives = true
-	return t, nil
-}
-
-func (c connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dial, err := egress.Dialer(c.rules())
-	if err != nil {
-		return nil, err
-	}
-	return dial(ctx, network, address)
+	is, _, err := engine.NamespacesOf(c.n.engine.Engine).Demands(ctx, namespace)
+	return rules.Under(namespace, is.Egress), err
 }
 
 // Test implements server.Connector.
 func (c connector) Test(ctx context.Context, namespace string, is *connection.Config) (string, error) {
+	rules := egress.RulesFor(c.rules)
 	return is.Test(ctx, &connection.Means{
 		Secret: func(ctx context.Context, name string) (string, error) {
 			value, err := c.n.secrets.Value(ctx, namespace, name, false)
 			return string(value), err
 		},
-		Transport: c.transport,
-		Dial:      c.dial,
+		Transport: func() (http.RoundTripper, error) { return rules.Transport(ctx, namespace) },
+		Dial:      rules.Dialer(namespace),
 		Plus: func(ctx context.Context, kind string, resolved json.RawMessage) (string, error) {
-			return source.TryPlus(ctx, kind, resolved, c.rules())
+			is, err := rules(ctx, namespace)
+			if err != nil {
+				return "", err
+			}
+			return source.TryPlus(ctx, kind, resolved, is)
 		},
 		Protected: c.n.cfg.Unwatched(),
 	})

@@ -29,7 +29,7 @@ func newSources(n *Node) *source.Supervisor {
 			value, err := n.secretNow(ctx, namespace, name)
 			return string(value), err
 		},
-		Transport: n.connector.transport, Dial: n.connector.dial, Rules: n.connector.rules,
+		Rules:     n.connector.rules,
 		Protected: n.cfg.Unwatched(), Shared: source.NewShared(),
 		Version: stamp.Build(), Plus: stamp.Plus, Extensions: n.extensions, Memory: n.cfg.SourceMemory,
 	}

@@ -89,7 +89,7 @@ func alerting(ctx context.Context, c AlertsConfig) (res AlertsResult, err error)
 	}
 	defer st.Close()
 	var got receiver
-	sender := notify.New(notify.Options{Store: st, Shards: allShards(ctx, st), Transport: func() (http.RoundTripper, error) { return &got, nil },
+	sender := notify.New(notify.Options{Store: st, Shards: allShards(ctx, st), Transport: func(context.Context, string) (http.RoundTripper, error) { return &got, nil },
 		Secret: func(context.Context, string, string) ([]byte, error) { return nil, store.ErrNotFound },
 		Jitter: func(d time.Duration) time.Duration { return d / 2 }, Log: slog.New(slog.DiscardHandler)})
 	b, err := start(ctx, st, nil, "bench", sender.Wake)

@@ -1,6 +1,7 @@
 package gitsync
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -131,7 +132,7 @@ func TestThroughProxy(t *testing.T) {
 		backend.ServeHTTP(w, r)
 	}))
 	defer proxy.Close()
-	b.y.cfg.Needs.Rules = func() egress.Rules { return egress.Rules{Proxy: proxy.URL} }
+	b.y.cfg.Needs.Rules = func(context.Context, string) (egress.Rules, error) { return egress.Rules{Proxy: proxy.URL}, nil }
 	b.source(`{"url":"http://git.invalid/repo/.git"}`)
 	if st := b.sync(); st.Failing != nil || len(b.apply.sets) != 1 {
 		t.Fatalf("%+v", st.Failing)

@@ -36,7 +36,7 @@ const (
 type Needs struct {
 	// Secret returns the value of a secret of the source's namespace.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
-	Rules  func() egress.Rules
+	Rules  egress.RulesFor
 	Dir    string // the folder of this node in which each look makes its own folder
 	// Protected returns an error for a folder of the node in which no repository may be.
 	Protected func(path string) error
@@ -81,8 +81,12 @@ func openRepo(ctx context.Context, n *Needs, namespace string, spec *Spec) (r *r
 		}
 	}()
 	if !spec.Local() {
-		if r.relay, err = openRelay(ctx, n.Rules(), r.at.host, r.at.scheme != "ssh"); err != nil {
-			return nil, err
+		rules, err := n.Rules(ctx, namespace)
+		if err != nil {
+			return r, err
+		}
+		if r.relay, err = openRelay(ctx, rules, r.at.host, r.at.scheme != "ssh"); err != nil {
+			return r, err
 		}
 	}
 	return r, r.environment(ctx, n, namespace)

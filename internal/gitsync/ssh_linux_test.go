@@ -1,6 +1,7 @@
 package gitsync
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -113,6 +114,10 @@ func TestOverSSH(t *testing.T) {
 	if f := try("other", "host"); f == nil || f.Commit != "" {
 		t.Errorf("a key that the server does not know: %+v", f)
 	}
+	b.y.cfg.Needs.Rules = onlyPublic
+	if f := try("user", "host"); f == nil || !strings.Contains(f.Why, "the egress of namespace shop is public") {
+		t.Errorf("against the rules of the namespace: %+v", f)
+	}
 }
 
 // throughProxy checks that ssh uses the proxy of the setting egress_proxy, and connects to no server if the proxy refuses.
@@ -140,7 +145,9 @@ func throughProxy(t *testing.T, b *bench, try func() *Failing) {
 	defer proxy.Close()
 	before := b.y.cfg.Needs.Rules
 	defer func() { b.y.cfg.Needs.Rules = before }()
-	b.y.cfg.Needs.Rules = func() egress.Rules { return egress.Rules{Policies: []string{egress.Any}, Proxy: proxy.URL} }
+	b.y.cfg.Needs.Rules = func(context.Context, string) (egress.Rules, error) {
+		return egress.Rules{Policies: []string{egress.Any}, Proxy: proxy.URL}, nil
+	}
 	if f := try(); f == nil || asked.Load() == nil || !strings.Contains(fmt.Sprint(*f), "403") {
 		t.Errorf("a proxy that refuses: %+v", f)
 	}

@@ -87,7 +87,9 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, ctx: t.Context(), repo: filepath.Join(t.TempDir(), "repo"), store: memory.New(memory.Options{Shards: 1}), apply: &applier{}, owns: true}
 	b.git("init", "-q", "-b", "main", b.repo)
 	b.y = New(Config{Store: b.store, Owns: func(dag.ShardID) bool { return b.owns }, Applier: func() Applier { return b.apply }, Log: slog.New(slog.DiscardHandler),
-		Needs: Needs{Dir: filepath.Join(t.TempDir(), "looks"), Rules: func() egress.Rules { return egress.Rules{Policies: []string{egress.Any}} },
+		Needs: Needs{Dir: filepath.Join(t.TempDir(), "looks"), Rules: func(context.Context, string) (egress.Rules, error) {
+			return egress.Rules{Policies: []string{egress.Any}}, nil
+		},
 			Secret: func(_ context.Context, _, name string) (string, error) { return "pass-" + name, nil }}})
 	return b
 }
@@ -324,10 +326,21 @@ func TestOverHTTP(t *testing.T) {
 		t.Fatalf("a redirect: %+v", st.Failing)
 	}
 	b.source(fmt.Sprintf(`{"url":"%s/repo/.git","user":"git","password_secret":"TOKEN"}`, srv.URL))
-	b.y.cfg.Needs.Rules = func() egress.Rules { return egress.Rules{} }
-	if st := b.sync(); st.Failing == nil || !strings.Contains(st.Failing.Why, "refused") {
+	b.y.cfg.Needs.Rules = onlyPublic
+	if st := b.sync(); st.Failing == nil || !strings.Contains(st.Failing.Why, "the egress of namespace shop is public") {
 		t.Fatalf("against the rules: %+v", st.Failing)
 	}
+	b.y.cfg.Needs.Rules = func(context.Context, string) (egress.Rules, error) {
+		return egress.Rules{Policies: []string{egress.Any}}, errors.New("the store is away")
+	}
+	if st := b.sync(); st.Failing == nil || st.Failing.Why != "the store is away" {
+		t.Fatalf("without rules: %+v", st.Failing)
+	}
+}
+
+// onlyPublic returns the rules of a namespace whose policy is public.
+func onlyPublic(_ context.Context, namespace string) (egress.Rules, error) {
+	return egress.Rules{Policies: []string{egress.Any}}.Under(namespace, egress.Public), nil
 }
 
 // TestHangingServer: a server that does not answer delays no other source, and its look ends with its

@@ -42,7 +42,7 @@ func TestMentions(t *testing.T) {
 	var body []byte
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) }))
 	defer receiver.Close()
-	s := notify.New(notify.Options{Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil },
+	s := notify.New(notify.Options{Transport: func(context.Context, string) (http.RoundTripper, error) { return http.DefaultTransport, nil },
 		Secret: func(context.Context, string, string) ([]byte, error) { return []byte(receiver.URL), nil }, Log: slog.New(slog.DiscardHandler)})
 	row := store.AlertChannel{Namespace: "shop", Name: "ops", Data: []byte(`{"slack":{"url":{"secret":"slack"}}}`)}
 	if err := s.Test(t.Context(), &row, "@all <!here>"); err != nil {

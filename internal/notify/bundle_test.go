@@ -53,7 +53,7 @@ func TestBundles(t *testing.T) {
 		c := &chat{began: w.began}
 		w.answer = func(string, int, *http.Request) (*http.Response, error) { return said(200) }
 		s := notify.New(notify.Options{Store: w.st, Shards: func() []dag.ShardID { return w.shards },
-			Transport: func() (http.RoundTripper, error) { return either{c, w}, nil },
+			Transport: func(context.Context, string) (http.RoundTripper, error) { return either{c, w}, nil },
 			Secret:    func(context.Context, string, string) ([]byte, error) { return []byte("https://people.example/x"), nil },
 			Jitter:    func(d time.Duration) time.Duration { return d / 2 }, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -35,7 +35,7 @@ import (
 // through sends a test message through a channel, as skein alert test does.
 func through(t *testing.T, config string, change ...func(*notify.Options)) error {
 	t.Helper()
-	o := notify.Options{Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil },
+	o := notify.Options{Transport: func(context.Context, string) (http.RoundTripper, error) { return http.DefaultTransport, nil },
 		Secret: func(_ context.Context, ns, name string) ([]byte, error) {
 			if ns != "shop" || !strings.HasPrefix(name, "s") {
 				return nil, fmt.Errorf("there is no secret %s/%s", ns, name)
@@ -171,7 +171,7 @@ func TestSecretAddress(t *testing.T) {
 	}
 	address = "http://hooks-of-a-secret.invalid/" + key
 	failing := func(o *notify.Options) {
-		o.Transport = func() (http.RoundTripper, error) {
+		o.Transport = func(context.Context, string) (http.RoundTripper, error) {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				return nil, fmt.Errorf("dial tcp: lookup %s: no such host", r.URL.Hostname())
 			}), nil

@@ -17,7 +17,7 @@ func Call(s *Sender, row *store.AlertChannel) func(context.Context) error {
 
 // Send sends a notice through a channel, with secrets by name.
 func Send(ctx context.Context, config string, secrets map[string]string, n *store.Notice) error {
-	s := New(Options{Transport: func() (http.RoundTripper, error) { return http.DefaultTransport, nil }, Log: slog.New(slog.DiscardHandler),
+	s := New(Options{Transport: func(context.Context, string) (http.RoundTripper, error) { return http.DefaultTransport, nil }, Log: slog.New(slog.DiscardHandler),
 		Secret: func(_ context.Context, _, name string) ([]byte, error) { return []byte(secrets[name]), nil }})
 	return s.send(ctx, []store.AlertChannel{{Namespace: n.Namespace, Name: n.Channel, Data: []byte(config)}}, []store.Notice{*n})
 }

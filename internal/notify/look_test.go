@@ -50,7 +50,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			}
 			w.tell(2, 1, "ops")
 		}}
-		s := notify.New(notify.Options{Store: st, Shards: func() []dag.ShardID { return w.shards }, Transport: func() (http.RoundTripper, error) { return w, nil },
+		s := notify.New(notify.Options{Store: st, Shards: func() []dag.ShardID { return w.shards }, Transport: func(context.Context, string) (http.RoundTripper, error) { return w, nil },
 			Jitter: func(d time.Duration) time.Duration { return d / 2 }, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -49,11 +49,12 @@ type Store interface {
 
 // Options are the dependencies of a sender.
 type Options struct {
-	Store     Store
-	Shards    func() []dag.ShardID // the shards that this node owns now
-	Secret    func(ctx context.Context, namespace, name string) ([]byte, error)
-	Transport func() (http.RoundTripper, error) // the transport for calls to addresses from configurations
-	Commands  bool                              // channels of kind command may run programs
+	Store  Store
+	Shards func() []dag.ShardID // the shards that this node owns now
+	Secret func(ctx context.Context, namespace, name string) ([]byte, error)
+	// Transport returns the transport for a call of a channel of a namespace.
+	Transport func(ctx context.Context, namespace string) (http.RoundTripper, error)
+	Commands  bool // channels of kind command may run programs
 	Mail      Mail
 	Jitter    func(time.Duration) time.Duration // returns a random duration below its argument
 	Log       *slog.Logger
@@ -379,7 +380,8 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 	}
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
-	m := means{transport: s.o.Transport, commands: s.o.Commands, mail: s.o.Mail, taken: &s.taken, now: time.Now,
+	transport := func() (http.RoundTripper, error) { return s.o.Transport(ctx, row.Namespace) }
+	m := means{transport: transport, commands: s.o.Commands, mail: s.o.Mail, taken: &s.taken, now: time.Now,
 		secret: func(ctx context.Context, name string) (string, error) {
 			value, err := s.o.Secret(ctx, row.Namespace, name)
 			return string(value), err

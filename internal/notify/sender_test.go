@@ -128,7 +128,7 @@ func (w *world) tell(incident byte, seq int32, channels ...string) {
 
 // sender runs a sender until stop is called.
 func (w *world) sender() (s *notify.Sender, stop func()) {
-	s = notify.New(notify.Options{Store: w.st, Shards: func() []dag.ShardID { return w.shards }, Transport: func() (http.RoundTripper, error) { return w, nil },
+	s = notify.New(notify.Options{Store: w.st, Shards: func() []dag.ShardID { return w.shards }, Transport: func(context.Context, string) (http.RoundTripper, error) { return w, nil },
 		Secret: func(context.Context, string, string) ([]byte, error) { return nil, errors.New("there is no secret") },
 		Jitter: func(d time.Duration) time.Duration { return d / 2 }, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(w.Context())

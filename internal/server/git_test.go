@@ -19,7 +19,7 @@ import (
 // gitSyncer makes the part that looks at repositories.
 func (b *bed) gitSyncer() server.GitSyncer {
 	return gitsync.New(gitsync.Config{Store: b.db, Owns: b.engine.Owns, Applier: func() gitsync.Applier { return server.GitSets(b.srv) }, Log: slog.New(slog.DiscardHandler),
-		Needs: gitsync.Needs{Dir: filepath.Join(b.dir, "git"), Rules: func() egress.Rules { return egress.Rules{} },
+		Needs: gitsync.Needs{Dir: filepath.Join(b.dir, "git"), Rules: func(context.Context, string) (egress.Rules, error) { return egress.Rules{}, nil },
 			Secret: func(_ context.Context, _, name string) (string, error) { return name, nil }}})
 }
 

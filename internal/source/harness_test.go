@@ -135,7 +135,7 @@ func (l *ledger) running(t *testing.T, open func() Source) (stop func() error) {
 }
 
 // local returns a transport that may reach this machine.
-func local() (http.RoundTripper, error) {
+func local(context.Context) (http.RoundTripper, error) {
 	return egress.Transport(egress.Rules{Policies: []string{"127.0.0.0/8"}})
 }
 

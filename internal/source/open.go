@@ -24,10 +24,8 @@ type Means struct {
 	Workflow   func(ctx context.Context, w dag.WorkflowID) (namespace, name string, err error)
 	Connection func(ctx context.Context, namespace, name string) (config []byte, err error)
 	Secret     func(ctx context.Context, namespace, name string) (string, error)
-	// Transport, Dial and Rules reach only the addresses that the rules of egress allow.
-	Transport func() (http.RoundTripper, error)
-	Dial      connection.Dial
-	Rules     func() egress.Rules
+	// Rules returns the rules of egress for a namespace.
+	Rules egress.RulesFor
 	// Protected are files and folders of the node, which no source lists.
 	Protected []string
 	Shared    *Shared
@@ -71,7 +69,7 @@ func (m *Means) Open(ctx context.Context, t *store.Trigger, decl *workflow.Trigg
 	case decl.Query != nil:
 		return m.query(namespace, decl.Query, start), nil
 	case decl.Object != nil:
-		return m.objects(namespace, decl.Object, start)
+		return m.objects(ctx, namespace, decl.Object, start)
 	case decl.Outside != nil:
 		return m.outside(namespace, name, decl, start), nil
 	}
@@ -112,7 +110,8 @@ func (m *Means) poll(namespace string, p *workflow.Poll, start Start) Source {
 		}
 		return c.HTTP.Request(p.URL, func(name string) (string, error) { return m.Secret(ctx, namespace, name) })
 	}
-	return &Poll{Config: p, Start: start, Request: request, Transport: m.Transport, Shared: m.Shared}
+	transport := func(ctx context.Context) (http.RoundTripper, error) { return m.Rules.Transport(ctx, namespace) }
+	return &Poll{Config: p, Start: start, Request: request, Transport: transport, Shared: m.Shared}
 }
 
 func (m *Means) query(namespace string, q *workflow.Query, start Start) Source {
@@ -136,7 +135,7 @@ func (m *Means) query(namespace string, q *workflow.Query, start Start) Source {
 		if err != nil {
 			return nil, err
 		}
-		f, err := p.Follow(ctx, password, m.Dial, q.Statement("$1"), q.Cursor)
+		f, err := p.Follow(ctx, password, m.Rules.Dialer(namespace), q.Statement("$1"), q.Cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -147,12 +146,12 @@ func (m *Means) query(namespace string, q *workflow.Query, start Start) Source {
 		if err != nil {
 			return err
 		}
-		return p.Listen(ctx, password, m.Dial, q.Listen, wake)
+		return p.Listen(ctx, password, m.Rules.Dialer(namespace), q.Listen, wake)
 	}
 	return is
 }
 
-func (m *Means) objects(namespace string, o *workflow.Objects, start Start) (Source, error) {
+func (m *Means) objects(ctx context.Context, namespace string, o *workflow.Objects, start Start) (Source, error) {
 	is := &Objects{Config: o, Start: start}
 	if u, err := url.Parse(o.URL); err == nil && u.Scheme == "file" {
 		is.In = &Folder{Path: u.Path, Protected: m.Protected, Ordered: o.Ordered}
@@ -166,7 +165,10 @@ func (m *Means) objects(namespace string, o *workflow.Objects, start Start) (Sou
 		return nil, errors.New("the secret must be the name of a secret of the namespace")
 	}
 	at.Secret = namespace + "/" + o.Secret
-	rules := m.Rules()
+	rules, err := m.Rules(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
 	bucket, err := blob.Open(&at, blob.Options{Egress: &rules, Secret: func(ctx context.Context, namespace, name string) ([]byte, error) {
 		value, err := m.Secret(ctx, namespace, name)
 		return []byte(value), err

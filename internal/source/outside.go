@@ -27,7 +27,11 @@ func (m *Means) outside(namespace, name string, decl *workflow.Trigger, start St
 		if err != nil {
 			return nil, err
 		}
-		if b.Start.Egress, err = json.Marshal(m.Rules()); err != nil {
+		rules, err := m.Rules(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if b.Start.Egress, err = json.Marshal(rules); err != nil {
 			return nil, err
 		}
 		return b, m.connect(ctx, namespace, o, types, b)

@@ -47,7 +47,7 @@ type Poll struct {
 	Request func(ctx context.Context) (address string, headers []connection.Header, err error)
 	// Transport makes a transport for one call. The transport reaches only the addresses that the rules of
 	// egress allow.
-	Transport func() (http.RoundTripper, error)
+	Transport func(ctx context.Context) (http.RoundTripper, error)
 	// Shared is the budget that all polls of a node share.
 	Shared *Shared
 }
@@ -186,7 +186,7 @@ func (p *Poll) look(ctx context.Context, last *answer) (is answer, err error) {
 			req.Header.Set(name, value)
 		}
 	}
-	transport, err := p.Transport()
+	transport, err := p.Transport(ctx)
 	if err != nil {
 		return is, err
 	}

@@ -198,7 +198,7 @@ func TestPollHostile(t *testing.T) {
 		s := httptest.NewServer(one.h)
 		rules := egress.Rules{Policies: []string{"127.0.0.0/8"}, Own: []egress.Own{{What: "node", Address: strings.TrimPrefix(own.URL, "http://")}}}
 		p := &Poll{Config: &workflow.Poll{URL: s.URL, Every: workflow.Duration(time.Hour), Items: "answer.orders"}, Shared: shared, Start: Start{Beginning: true},
-			Transport: func() (http.RoundTripper, error) {
+			Transport: func(context.Context) (http.RoundTripper, error) {
 				tr, err := egress.Transport(rules)
 				if err == nil {
 					tr.DisableKeepAlives = true

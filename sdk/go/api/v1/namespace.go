@@ -39,7 +39,7 @@ type Quotas struct {
 type Demands struct {
 	AllowRead  []string `json:"allow_read,omitempty" doc:"The only paths that a task may name for reading: in access, or as its script. It is missing if a task may name any path."`
 	AllowWrite []string `json:"allow_write,omitempty" doc:"The only paths that a task may name for writing: in access, or as its working folder."`
-	Egress     string   `json:"egress,omitempty" doc:"The addresses that calls of tasks may reach, if the setting egress allows them, too: any, public, or networks with commas. It is missing if only that setting counts."`
+	Egress     string   `json:"egress,omitempty" doc:"The addresses that calls of the namespace may reach, if the setting egress allows them, too: any, public, or networks with commas. It is missing if only that setting counts."`
 	Locks      string   `json:"locks,omitempty" doc:"shared: a lock has the same name in all such namespaces. It is missing if the locks of the namespace are its own."`
 	RunAs      string   `json:"run_as,omitempty" doc:"The Unix user of the tasks, on workers that permit it. It is missing if each worker chooses a user for the namespace."`
 }
@@ -51,7 +51,7 @@ type NamespaceRequest struct {
 	// The following fields do not change if they are missing.
 	AllowRead  *[]string `json:"allow_read,omitempty" maxItems:"64" doc:"The only paths that a task may name for reading. The level must be fence or higher. An empty list: any path."`
 	AllowWrite *[]string `json:"allow_write,omitempty" maxItems:"64" doc:"The same for writing."`
-	Egress     *string   `json:"egress,omitempty" maxLength:"4096" doc:"The addresses that calls of tasks may reach: any, public, or networks with commas. An empty text: only the setting egress counts."`
+	Egress     *string   `json:"egress,omitempty" maxLength:"4096" doc:"The addresses that calls of the namespace may reach: any, public, or networks with commas. An empty text: only the setting egress counts."`
 	Locks      *string   `json:"locks,omitempty" enum:"own,shared" doc:"own: the locks belong to the namespace. shared: a lock has the same name in all such namespaces."`
 	RunAs      *string   `json:"run_as,omitempty" maxLength:"32" doc:"The Unix user of all tasks that start later. The level must be user or box, and only workers whose setting task_users names the user run them. An empty text: each worker chooses a user for the namespace."`
 }

@@ -46,7 +46,7 @@ const ruleLabels: { name: keyof Rules; label: string }[] = [
   { name: 'isolation', label: t('Least isolation of tasks') },
   { name: 'allow_read', label: t('Paths that tasks may read') },
   { name: 'allow_write', label: t('Paths that tasks may write') },
-  { name: 'egress', label: t('Addresses that calls of tasks may reach') },
+  { name: 'egress', label: t('Addresses that calls of the namespace may reach') },
   { name: 'run_as', label: t('Unix user of tasks') },
 ]
 

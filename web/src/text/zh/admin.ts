@@ -527,7 +527,7 @@ export const admin = {
   'Least isolation of tasks': '任务的最低隔离级别',
   'Paths that tasks may read': '任务可读取的路径',
   'Paths that tasks may write': '任务可写入的路径',
-  'Addresses that calls of tasks may reach': '任务的调用可访问的地址',
+  'Addresses that calls of the namespace may reach': '该命名空间的调用可访问的地址',
   'Unix user of tasks': '任务的 Unix 用户',
   'These rules narrow what tasks may reach, whatever their workflows say. Separate paths by spaces. Empty: no rule.':
     '无论工作流如何定义，这些规则都会限制任务可访问的范围。路径之间用空格分隔。留空表示没有规则。',
