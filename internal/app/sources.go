@@ -34,7 +34,7 @@ func newSources(n *Node) *source.Supervisor {
 		Version: stamp.Build(), Plus: stamp.Plus, Extensions: n.extensions, Memory: n.cfg.SourceMemory,
 	}
 	return source.New(source.Config{Triggers: n.sensors, Trigger: n.store.Trigger, Owns: n.engine.Owns, Open: means.Open,
-		Cursor: source.Stored(n.planner), Hear: engine.IntakeOf(n.engine.Engine).Take, Name: means.Name, Log: n.log})
+		Egress: engine.NamespacesOf(n.engine.Engine).Egress, Cursor: source.Stored(n.planner), Hear: engine.IntakeOf(n.engine.Engine).Take, Name: means.Name, Log: n.log})
 }
 
 // newGit makes the part that reads the repositories of git sources.

@@ -60,12 +60,26 @@ func (n Namespaces) Demands(ctx context.Context, namespace string) (is store.Nam
 	if err != nil {
 		return is, from, err
 	}
-	from = b.reading(set)
-	i, there := slices.BinarySearchFunc(set.rows, namespace, func(r store.Namespace, name string) int { return strings.Compare(r.Name, name) })
+	return set.row(namespace), b.reading(set), nil
+}
+
+// row returns the settings of a namespace.
+func (q *quotaSet) row(namespace string) store.Namespace {
+	i, there := slices.BinarySearchFunc(q.rows, namespace, func(r store.Namespace, name string) int { return strings.Compare(r.Name, name) })
 	if !there {
-		return store.Namespace{Name: namespace}, from, nil
+		return store.Namespace{Name: namespace}
 	}
-	return set.rows[i], from, nil
+	return q.rows[i]
+}
+
+// Egress returns the policy for the calls of a namespace, as this process has last read it. It only reads
+// memory, so it may return an earlier policy than Demands while the store does not answer.
+func (n Namespaces) Egress(namespace string) string {
+	if set := n.e.quotas.is.Load(); set != nil {
+		is := set.row(namespace)
+		return is.Egress
+	}
+	return ""
 }
 
 // Of returns the namespace of a workflow.

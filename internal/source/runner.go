@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 
 // errSilent means that a source was restarted because it did nothing for too long.
 var errSilent = errors.New("the source did nothing for too long, and was started again")
+
+// errRules means that a source was ended because the egress policy of its namespace has changed.
+var errRules = errors.New("the egress of the namespace has changed")
 
 // errCollect means that a batch is not accepted yet, because further events may join it.
 var errCollect = errors.New("events are collected for a batch")
@@ -95,7 +99,7 @@ func (r *runner) run(ctx context.Context) {
 		switch {
 		case errors.Is(err, errCollect): // the source reads again from the stored cursor
 			wait = time.Duration(r.collects().BatchWait)
-		case err == nil || errors.Is(err, engine.ErrStale):
+		case err == nil || errors.Is(err, engine.ErrStale) || errors.Is(err, errRules):
 			// The source begins again at the stored cursor. The pause limits the load of a source that does
 			// so repeatedly.
 			wait = max(0, cfg.BackoffMin-time.Since(began))
@@ -208,7 +212,11 @@ func (r *runner) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.name(ctx)
+	namespace, _, named := strings.Cut(r.name(ctx), "/")
+	if !named {
+		return errors.New("the workflow of the trigger cannot be read")
+	}
+	policy := r.s.cfg.Egress(namespace) // before Open, which reads the policy itself, so that no change is missed
 	is, err := r.s.cfg.Open(ctx, &t, decl, start)
 	if err != nil {
 		return err
@@ -235,7 +243,7 @@ func (r *runner) once(ctx context.Context) error {
 			})
 		})
 	}()
-	return r.watch(ctx, cancel, is, done)
+	return r.watch(ctx, cancel, is, done, func() bool { return r.s.cfg.Egress(namespace) == policy })
 }
 
 // guarded converts a panic to an error.
@@ -248,8 +256,9 @@ func (r *runner) guarded(run func() error) (err error) {
 	return run()
 }
 
-// watch waits for the end of a source.
-func (r *runner) watch(ctx context.Context, cancel func(), is Source, done <-chan error) error {
+// watch waits for the end of a source. It ends a source that is silent for too long, or that began by other
+// rules. ruled reports whether its rules still hold.
+func (r *runner) watch(ctx context.Context, cancel func(), is Source, done <-chan error, ruled func() bool) error {
 	cfg := &r.s.cfg
 	began := time.Now()
 	tick := time.NewTicker(min(cfg.Tick, cfg.Silent/4))
@@ -273,7 +282,9 @@ func (r *runner) watch(ctx context.Context, cancel func(), is Source, done <-cha
 			if last.Before(began) {
 				last = began
 			}
-			if giving {
+			if !ruled() {
+				reason = errRules
+			} else if giving {
 				began = time.Now()
 			} else if time.Since(last) > cfg.Silent {
 				reason = errSilent

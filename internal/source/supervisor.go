@@ -32,7 +32,8 @@ const (
 	sensorsPage = 1000
 )
 
-// Config holds the dependencies of a supervisor. Open, Triggers, Trigger, Owns and Hear are required.
+// Config holds the dependencies of a supervisor. Open, Triggers, Trigger, Owns, Hear, Cursor
+// and Name are required.
 type Config struct {
 	// Triggers lists the active triggers of some kinds in the shards that this node owns: engine.Sensors.
 	Triggers func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
@@ -47,7 +48,10 @@ type Config struct {
 	Cursor func(t *store.Trigger) (cursor []byte, start Start, err error)
 	// Hear writes the effects of a batch. It is engine.Hear.
 	Hear func(ctx context.Context, k store.TriggerKey, b Batch) (engine.Taken, error)
-	// Name returns the name of a workflow, for logs.
+	// Egress returns the policy of a namespace for calls. It only reads memory. When the policy changes, the
+	// sources of the namespace are started again. nil means that no namespace has a policy.
+	Egress func(namespace string) string
+	// Name returns NAMESPACE/NAME of a workflow, or "" if it cannot be read.
 	Name func(ctx context.Context, w dag.WorkflowID) string
 	Log  *slog.Logger
 
@@ -67,8 +71,8 @@ func (c *Config) defaults() {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Name == nil {
-		c.Name = func(context.Context, dag.WorkflowID) string { return "" }
+	if c.Egress == nil {
+		c.Egress = func(string) string { return "" }
 	}
 }
 

@@ -26,7 +26,8 @@ type node struct {
 	heard    map[string]int
 	full     map[string]bool
 	sources  map[string]func() Source
-	first    func() // called before the supervisor runs
+	egress   map[string]string // policy of each namespace
+	first    func()            // called before the supervisor runs
 }
 
 func (n *node) with(name string, s func() Source) *node {
@@ -82,6 +83,11 @@ func (n *node) supervisor() *Supervisor {
 			}
 			n.heard[k.Name] += len(b.Events)
 			return engine.Taken{}, nil
+		},
+		Egress: func(namespace string) string {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.egress[namespace]
 		},
 		Name: func(context.Context, dag.WorkflowID) string { return "shop/orders" },
 	})
@@ -401,5 +407,34 @@ func TestHangsDelayNothing(t *testing.T) {
 		if given < 180+119 || late > 100*time.Millisecond {
 			t.Errorf("%d events, the latest %s after its time", given, late)
 		}
+	})
+}
+
+// TestEgressChanges: when the policy of a namespace changes, its running sources end and are opened again. A
+// source whose batch waits for room ends, too. Such an end is no absence.
+func TestEgressChanges(t *testing.T) {
+	n := new(node).with("idle", mute).with("busy", func() Source {
+		return &fake{run: func(_ *fake, ctx context.Context, give func(context.Context, Batch) error) error {
+			return give(ctx, Batch{Events: []Event{{Key: "x"}}})
+		}}
+	})
+	n.full["busy"] = true
+	run(t, n, func(s *Supervisor) {
+		opened := func(want int) {
+			t.Helper()
+			for _, name := range []string{"idle", "busy"} {
+				if got, st := n.count(n.opened, name), n.status(t, s, name); got != want || st.Away != 0 {
+					t.Errorf("%s was opened %d times, want %d: %+v", name, got, want, st)
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		opened(1)
+		n.change(func() { n.egress = map[string]string{"shop": "public", "web": "any"} })
+		time.Sleep(3 * time.Second)
+		opened(2)
+		n.change(func() { n.egress["web"] = "public" })
+		time.Sleep(time.Minute)
+		opened(2)
 	})
 }
