@@ -189,7 +189,7 @@ func kindFlags(cmd *cobra.Command) {
 	extensionsFlag(cmd)
 	f := cmd.Flags()
 	f.String("container-engine", "", "engine for containers: auto (podman, or Docker if podman is missing), podman, docker, unix:///PATH (a socket with Docker's API), or none (default auto)")
-	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
+	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there; NAMESPACE/NAME=PATH: for one namespace)")
 	f.String("python-environments", "", "room for the environments of Python of one namespace on this machine, as 8Gi (default 4Gi)")
 }
 

@@ -38,8 +38,8 @@ func setContainerMounts(c *Config, v string) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(c.Containers.Mounts, func(o container.Mount) bool { return o.Name == m.Name }) {
-			return fmt.Errorf("the name %s is given twice", m.Name)
+		if slices.ContainsFunc(c.Containers.Mounts, func(o container.Mount) bool { return o.FullName() == m.FullName() }) {
+			return fmt.Errorf("the name %s is given twice", m.FullName())
 		}
 		c.Containers.Mounts = append(c.Containers.Mounts, m)
 	}
@@ -55,13 +55,13 @@ func (c *Config) checkContainerMounts() error {
 		real := protect.Real(m.Path)
 		for _, shut := range c.Unwatched() {
 			if touch(m.Path, shut) || touch(real, shut) || touch(real, protect.Real(shut)) {
-				return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.Name, m.Path, shut))
+				return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.FullName(), m.Path, shut))
 			}
 		}
 		// a container could make a link there, and the next container would mount the target of the link
 		for _, o := range c.Containers.Mounts {
-			if o.Write && o.Name != m.Name && o.Path != m.Path && inside(m.Path, o.Path) {
-				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is inside the folder of %s, to which containers write, so a container could replace it: mount a folder elsewhere", m.Name, m.Path, o.Name))
+			if o.Write && o.Path != m.Path && inside(m.Path, o.Path) {
+				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is inside the folder of %s, to which containers write, so a container could replace it: mount a folder elsewhere", m.FullName(), m.Path, o.FullName()))
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestContainerMounts(t *testing.T) {
 	if err != nil || len(c.Containers.Mounts) != 2 || !c.Containers.Mounts[1].Write || c.Containers.Mounts[0].Path != dir+"/srv" {
 		t.Fatal(c, err)
 	}
-	for _, bad := range []string{"a=" + dir, "a=" + dir + "/data", "a=" + dir + "/data/work", "a=/etc", "a=/srv,a=/opt", "a=srv", "/srv"} {
+	for _, bad := range []string{"a=" + dir, "a=" + dir + "/data", "a=" + dir + "/data/work", "a=/etc", "a=/srv,a=/opt", "shop/a=/srv,shop/a=/opt", "shop/a=/etc", "a=srv", "/srv"} {
 		t.Setenv("SKEIN_CONTAINER_MOUNTS", bad)
 		var setting *SettingError
 		if _, err := Load(nil, ""); !errors.As(err, &setting) || setting.Name != "container_mounts" {
@@ -27,7 +27,7 @@ func TestContainerMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SKEIN_DATA", filepath.Join(dir, "link"))
-	for _, bad := range []string{"a=" + dir + "/real", "a=" + dir + "/out:rw,b=" + dir + "/out/in"} {
+	for _, bad := range []string{"a=" + dir + "/real", "a=" + dir + "/out:rw,b=" + dir + "/out/in", "shop/a=" + dir + "/out:rw,web/a=" + dir + "/out/in"} {
 		t.Setenv("SKEIN_CONTAINER_MOUNTS", bad)
 		if _, err := Load(nil, ""); err == nil {
 			t.Errorf("%s is taken", bad)
@@ -38,7 +38,7 @@ func TestContainerMounts(t *testing.T) {
 	if _, err := Load(nil, ""); err == nil {
 		t.Error("a folder is taken that will be in the data folder")
 	}
-	t.Setenv("SKEIN_CONTAINER_MOUNTS", "a="+dir+"/out,b="+dir+"/out/in:rw")
+	t.Setenv("SKEIN_CONTAINER_MOUNTS", "a="+dir+"/out,shop/a="+dir+"/out/in:rw")
 	if _, err := Load(nil, ""); err != nil {
 		t.Error(err)
 	}

@@ -166,7 +166,7 @@ func (c *container) prepare() int {
 		return c.fail(kind.Failed, "%v", err)
 	}
 	if c.with, err = read(c.Input.With); err == nil {
-		c.binds, err = c.with.binds(machine)
+		c.binds, err = c.with.binds(&machine, c.Input.Namespace)
 	}
 	if err != nil {
 		return c.fail(kind.Permanent, "%v", err)

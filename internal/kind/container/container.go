@@ -123,9 +123,31 @@ func readSettings(raw json.RawMessage) (s Settings, err error) {
 
 // Mount is a folder of the machine that containers may mount.
 type Mount struct {
-	Name  string `json:"name"`
-	Path  string `json:"path"`
-	Write bool   `json:"write,omitempty"`
+	// Namespace is the only namespace whose containers may mount the folder. "" means every namespace.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	Write     bool   `json:"write,omitempty"`
+}
+
+// FullName returns the name as in the setting container_mounts: NAME, or NAMESPACE/NAME.
+func (m *Mount) FullName() string {
+	if m.Namespace == "" {
+		return m.Name
+	}
+	return m.Namespace + "/" + m.Name
+}
+
+// mount finds the folder that a name means for a namespace. A folder of the namespace itself takes precedence
+// over one of every namespace.
+func (s *Settings) mount(namespace, name string) (found *Mount) {
+	for i := range s.Mounts {
+		m := &s.Mounts[i]
+		if m.Name == name && (m.Namespace == namespace || m.Namespace == "" && found == nil) {
+			found = m
+		}
+	}
+	return found
 }
 
 // Paths of an attempt's folders in its container.
@@ -138,6 +160,7 @@ var (
 	imageName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 	userName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
 	mountName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+	namespace = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
@@ -180,15 +203,21 @@ func ParseTarget(text string) (at string, write bool, err error) {
 }
 
 // ParseMount reads one entry of the setting container_mounts: NAME=PATH, followed by :rw if tasks may write
-// there.
+// there. Before the name, NAMESPACE/ may limit the folder to a namespace.
 func ParseMount(text string) (Mount, error) {
 	name, at, ok := strings.Cut(text, "=")
 	m := Mount{Name: strings.TrimSpace(name)}
+	ns, own, limited := strings.Cut(m.Name, "/")
+	if limited {
+		m.Namespace, m.Name = ns, own
+	}
 	m.Path, m.Write = strings.CutSuffix(strings.TrimSpace(at), ":rw")
 	m.Path = strings.TrimSuffix(m.Path, ":ro")
 	switch {
 	case !ok || !mountName.MatchString(m.Name):
 		return m, fmt.Errorf("%.100q: write NAME=PATH, or NAME=PATH:rw if tasks may write there; a name has letters, digits, _ and -", text)
+	case limited && !namespace.MatchString(ns):
+		return m, fmt.Errorf("%.100q: %.100q is not the name of a namespace: write NAMESPACE/NAME=PATH, or NAME=PATH for all namespaces", text, ns)
 	case !path.IsAbs(m.Path) || !plainPath(m.Path):
 		return m, fmt.Errorf("%.100q: the path is absolute, and has no comma, colon, quotation mark or line end", text)
 	case path.Clean(m.Path) == "/":
@@ -236,21 +265,22 @@ type bind struct {
 	write    bool
 }
 
-// binds returns the folders of the machine that the task mounts.
-func (w *With) binds(of Settings) (all []bind, err error) {
+// binds returns the folders of the machine that a task of a namespace mounts.
+func (w *With) binds(of *Settings, namespace string) (all []bind, err error) {
 	for name, target := range w.Mounts {
 		at, write, bad := ParseTarget(target)
 		if bad != nil {
 			return nil, bad
 		}
-		i := slices.IndexFunc(of.Mounts, func(m Mount) bool { return m.Name == name })
+		folder := of.mount(namespace, name)
 		switch {
-		case i < 0:
-			return nil, fmt.Errorf("this machine lets no container mount %q: add it to the setting container_mounts of the node or worker, such as %s=/srv/%s", name, name, name)
-		case write && !of.Mounts[i].Write:
+		case folder == nil:
+			return nil, fmt.Errorf("this machine lets no container of namespace %s mount %q: add it to the setting container_mounts of the node or worker, such as %s/%s=/srv/%s, or %s=/srv/%s for all namespaces",
+				namespace, name, namespace, name, name, name, name)
+		case write && !folder.Write:
 			return nil, fmt.Errorf("this machine lets containers only read the mount %q: write :rw after its path in the setting container_mounts, or remove :rw from the task", name)
 		}
-		all = append(all, bind{of.Mounts[i].Path, at, write})
+		all = append(all, bind{folder.Path, at, write})
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
 	for i := 1; i < len(all); i++ {

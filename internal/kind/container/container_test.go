@@ -37,28 +37,33 @@ func TestInput(t *testing.T) {
 
 func TestMounts(t *testing.T) {
 	machine := Settings{}
-	for _, text := range []string{"data=/srv/data", "out = /srv/out:rw", "models=/opt/models/:ro"} {
+	for _, text := range []string{"data=/srv/data", "out = /srv/out:rw", "models=/opt/models/:ro", "shop/data=/srv/shop:rw", "shop/till=/srv/till"} {
 		m, err := ParseMount(text)
 		if err != nil {
 			t.Error(err)
 		}
 		machine.Mounts = append(machine.Mounts, m)
 	}
-	for _, bad := range []string{"", "data", "data=srv", "data=/", "data=/a/..", "a b=/srv", "data=/a,b", "data=/a:b", "=/srv"} {
+	for _, bad := range []string{"", "data", "data=srv", "data=/", "data=/a/..", "a b=/srv", "data=/a,b", "data=/a:b", "=/srv", "/data=/srv", "Shop/data=/srv", "shop/=/srv", "a/b/c=/srv"} {
 		if m, err := ParseMount(bad); err == nil {
 			t.Errorf("%q is taken as %+v", bad, m)
 		}
 	}
 	w := With{Mounts: map[string]string{"data": "/data", "out": "/out:rw", "models": "/models:ro"}}
-	all, err := w.binds(machine)
+	all, err := w.binds(&machine, "web")
 	if want := []bind{{"/srv/data", "/data", false}, {"/opt/models", "/models", false}, {"/srv/out", "/out", true}}; err != nil || !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	for name, bad := range map[string]string{"data": "/data:rw", "else": "/x", "out": "out", "models": "/work/x"} {
+	for name, bad := range map[string]string{"data": "/data:rw", "else": "/x", "out": "out", "models": "/work/x", "till": "/till"} {
 		w := With{Mounts: map[string]string{name: bad}}
-		if all, err := w.binds(machine); err == nil {
+		if all, err := w.binds(&machine, "web"); err == nil {
 			t.Errorf("%s: %s is allowed: %+v", name, bad, all)
 		}
+	}
+	own := With{Mounts: map[string]string{"data": "/data:rw", "out": "/out", "till": "/till"}}
+	all, err = own.binds(&machine, "shop")
+	if want := []bind{{"/srv/shop", "/data", true}, {"/srv/out", "/out", false}, {"/srv/till", "/till", false}}; err != nil || !reflect.DeepEqual(all, want) {
+		t.Errorf("of the namespace: %+v, %v", all, err)
 	}
 	for _, bad := range []string{"", "/", "/a:x", "/a/../b", "/proc/a", "/skein", "/a,b", "/dev"} {
 		if _, _, err := ParseTarget(bad); err == nil {
@@ -66,7 +71,7 @@ func TestMounts(t *testing.T) {
 		}
 	}
 	same := With{Mounts: map[string]string{"data": "/x", "out": "/x"}}
-	if _, err := same.binds(machine); err == nil {
+	if _, err := same.binds(&machine, "web"); err == nil {
 		t.Error("two mounts at one path are taken")
 	}
 }
