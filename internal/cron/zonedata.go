@@ -2,12 +2,12 @@ package cron
 
 import (
 	"archive/zip"
-	"bytes"
-	"compress/gzip"
 	_ "embed"
 	"io"
 	"sync"
 	"time"
+
+	"skein.dev/skein/internal/zipped"
 )
 
 // The zone data of this program, not of the machine: the nodes of a cluster, and a test, must
@@ -27,15 +27,7 @@ var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 })
 
 func zoneIndex(packed []byte) (map[string]*zip.File, error) {
-	in, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
-	}
-	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	r, err := zipped.Open(packed)
 	if err != nil {
 		return nil, err
 	}

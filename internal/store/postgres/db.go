@@ -12,7 +12,7 @@ package postgres
 
 import (
 	"context"
-	"embed"
+	_ "embed"
 	"fmt"
 	"maps"
 	"regexp"
@@ -26,10 +26,16 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/packed"
+	"skein.dev/skein/internal/zipped"
 )
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+// The archive holds migrations/*.sql. After a change of these files, write it by
+// go test . -run TestMigrationsArePacked -pack.
+//
+//go:embed migrations.zip.gz
+var migrationsZip []byte
+
+var migrations = zipped.New(migrationsZip)
 
 //go:embed read.sql
 var readSQL string
