@@ -46,7 +46,7 @@ const (
 type bundleItem struct {
 	Kind   string          `json:"kind"`
 	Name   string          `json:"name"`             // NAMESPACE/NAME; only NAME for a shared queue or class
-	Config json.RawMessage `json:"config,omitempty"` // of all kinds except workflows
+	Config json.RawMessage `json:"config,omitempty"` // set for all kinds except workflows
 	Source string          `json:"source,omitempty"` // the SHA-256 of the text of a workflow
 	Files  []bundleFile    `json:"files,omitempty"`
 }

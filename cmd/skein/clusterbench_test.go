@@ -74,7 +74,7 @@ func TestRemoteHop(t *testing.T) {
 	var n int
 	f := measured(t, "SKEIN_HOPS", "%d", 1, &n)
 	var begun []time.Time
-	stop := f.gophers(1, 20, "hop", func() { begun = append(begun, time.Now()) }) // one after the other
+	stop := f.gophers(1, 20, "hop", func() { begun = append(begun, time.Now()) }) // the tasks run one after the other
 	defer stop()
 	chain := skein.NewWorkflow("chain")
 	chain.Task("t0").Kind("hop", nil)

@@ -201,7 +201,7 @@ func TestDrain(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	for !errors.Is(k.Ready(t.Context()), skein.ErrUnavailable) { // it has begun to leave
+	for !errors.Is(k.Ready(t.Context()), skein.ErrUnavailable) { // the node has begun to leave
 		time.Sleep(time.Millisecond)
 	}
 	if _, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "flow"}); !errors.Is(err, skein.ErrUnavailable) {

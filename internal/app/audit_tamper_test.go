@@ -98,7 +98,7 @@ func tampering(t *testing.T, c *config.Config, random string, by func(*testing.T
 		go func() { ended <- n.Run(ctx) }()
 		<-n.Ready()
 		b := &auditBed{t, n}
-		b.must("PUT", "/classes/more", `{"cpu":1}`) // changes go on
+		b.must("PUT", "/classes/more", `{"cpu":1}`) // changes continue
 		for end := time.Now().Add(20 * time.Second); !strings.Contains(heard.text(), "audit_behind"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the log does not say that the tree stands still: %s", heard.text())

@@ -340,7 +340,7 @@ func (o *openNode) byOne(ctx context.Context, e endpoint, token string, ends boo
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	} = &net.Dialer{}
 	if o.config != nil {
-		dialer = &tls.Dialer{Config: o.config} // it offers no other protocol
+		dialer = &tls.Dialer{Config: o.config} // the dialer offers no other protocol
 	}
 	c, err := dialer.DialContext(ctx, "tcp", o.host)
 	if err != nil {

@@ -107,9 +107,9 @@ type Config struct {
 	// HealthListen is the address at which a worker answers /livez, /readyz and /metrics; "" if there is none.
 	HealthListen string
 
-	// Settings of a node of a cluster: the address that other nodes use ("" means the one it listens on), the
-	// interval at which it renews its row, the silence after which it counts as dead, and its reaction when
-	// it was declared dead.
+	// Settings of a node of a cluster: the address that other nodes use ("" means the one at which the node
+	// listens), the interval at which the node renews its row, the silence after which the node is declared dead,
+	// and its reaction to this.
 	Advertise  string
 	Heartbeat  time.Duration
 	Lag        time.Duration

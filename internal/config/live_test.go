@@ -18,7 +18,7 @@ func TestReloadDoesNotWait(t *testing.T) {
 		<-blocked
 		return nil, errors.New("the disk is away")
 	})
-	s.SetLevel("warn", "ada") // answers while the file does not
+	s.SetLevel("warn", "ada") // this call returns although the file does not answer
 	s.Reload(func() (*Config, error) { t.Error("two reloads at a time"); return nil, errors.New("no") })
 	if got := s.Level(); got != "warn" {
 		t.Errorf("level %s", got)

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// beatsPerLag is the least number of heartbeats within the lag. With fewer, one late heartbeat would make a
-	// node count as dead.
+	// beatsPerLag is the least number of heartbeats within the lag. With fewer, a node would be declared dead
+	// after one late heartbeat.
 	beatsPerLag = 4
 	// beatsPerLease is the least number of heartbeats within a lease. An attempt must outlive the longest
 	// time between two renewals, plus one late renewal. The time of a renewal is the time at which it was

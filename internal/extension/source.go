@@ -18,7 +18,7 @@ var ErrUnknownSource = errors.New("this machine does not have the source")
 // SourceCommand is the command that starts a source.
 type SourceCommand struct {
 	Argv       []string
-	Connection string // as in Source
+	Connection string // type of connection, as in Source
 	Name       string
 	Version    string
 	Folder     string

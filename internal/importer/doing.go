@@ -64,7 +64,7 @@ type Approval struct {
 
 // Field is a value that a person enters. It becomes an output of the approval.
 type Field struct {
-	Name        string // as KeyName makes it
+	Name        string // the name in the form that KeyName returns
 	Type        string // "" means string, or enum if there are options
 	Description string
 	Default     string // "" if there is none
@@ -94,7 +94,7 @@ func (a *Approval) form() Map {
 			field.Add("options", f.Options)
 		}
 		switch {
-		case f.Default != "" && f.Type != "": // not a text
+		case f.Default != "" && f.Type != "": // a value of this type is not a text
 			field.Add("default", Raw(f.Default))
 		case f.Default != "":
 			field.Add("default", f.Default)

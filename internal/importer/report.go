@@ -34,7 +34,7 @@ type Result struct {
 type Line struct {
 	Line int    `json:"line"`
 	Kind string `json:"kind"`
-	// Column is that of the fault, or else that of the beginning, in characters from 1.
+	// Column is the column of the fault or, if there is none, of the beginning, in characters from 1.
 	Column  int     `json:"column"`
 	Outcome Outcome `json:"outcome"`
 	// Workflow is the resulting workflow, or "" if the line is a variable or was dropped.

@@ -25,8 +25,8 @@ type NodeTransport struct {
 }
 
 // These bound the time until a call notices that the link to another node is cut. A cut link does not close
-// the connection. Without the bounds, a call would wait until the other node counts as dead, which may never
-// happen.
+// the connection. Without the bounds, a call would wait until the other node is declared dead, which may
+// never happen.
 const (
 	dialMax  = 3 * time.Second
 	pingIdle = 3 * time.Second // after this time without a frame, a ping is sent

@@ -29,7 +29,7 @@ type station struct {
 	members []store.Member
 	shards  []store.ShardRow
 	fresh   []store.Audit
-	away    error // of the list of members
+	away    error // error of the list of members
 	reports map[string]monitor.Report
 	seen    []string // the findings of the last observation that stand, with their subjects
 	unknown map[alert.Event]bool

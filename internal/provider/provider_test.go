@@ -159,7 +159,7 @@ func TestFilesAndVariables(t *testing.T) {
 	c.fails(t, "shop", "FOLDER", ErrRefused, "not a regular file")
 	c.fails(t, "shop", "../shop/DB", sealed.ErrNotFound)
 	c.fails(t, "shop", "NONE", sealed.ErrNotFound, "env: the node has no variable SKEIN_VALUE_SHOP_NONE")
-	write(t, dir+"/shop/DB", "another value", 0o600) // read at each use
+	write(t, dir+"/shop/DB", "another value", 0o600) // the file is read at each use
 	c.is(t, "shop", "DB", "another value")
 	if _, err := c.book.Set(t.Context(), "shop", "DB", []byte("sealed value"), "ann"); err != nil {
 		t.Fatal(err)

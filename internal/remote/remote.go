@@ -248,7 +248,7 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 	r.s.Quiet(r.cfg.Drain, hurry)
 }
 
-// leave ends the registration, so that the nodes need not wait until this worker counts as dead.
+// leave ends the registration, so that the nodes need not wait until they declare this worker dead.
 func (r *Worker) leave() {
 	if !r.s.Attached() {
 		return

@@ -147,7 +147,7 @@ func (p *page) asset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodGet {
-		_, _ = io.Copy(w, from) // the client is gone
+		_, _ = io.Copy(w, from) // an error means that the client is gone
 	}
 }
 

@@ -167,7 +167,7 @@ func (t *groupTree) close()      {}
 func signalIf(pid int, sig unix.Signal, still func() bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return false // it has ended
+		return false // the process has ended
 	}
 	defer unix.Close(fd)
 	return still() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil

@@ -195,7 +195,7 @@ func TestAdoption(t *testing.T) {
 	if len(a.Ended) != 1 || a.Ended[0].State != Succeeded || string(a.Ended[0].Outputs) != `{"a":"b"}` {
 		t.Fatalf("ended in between: %+v", a.Ended)
 	}
-	next.Start(shell("on", 3, "echo never")) // it is already running
+	next.Start(shell("on", 3, "echo never")) // this attempt is already running
 	next.Start(shell("known", 1, "touch "+gate+"4"))
 	if r := next.result(); r.Key.Task != "known" || r.Cause != CauseLost || exists(gate+"4") {
 		t.Fatalf("a token ran twice: %+v", r)

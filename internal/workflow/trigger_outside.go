@@ -247,7 +247,7 @@ func (o *Outside) input() brokerInput {
 		return nil
 	}
 	is := b.input()
-	_ = json.Unmarshal(o.With, is) // it was written by outsideOf
+	_ = json.Unmarshal(o.With, is) // there is no error, because outsideOf has written this value
 	return is
 }
 

@@ -25,8 +25,8 @@ type Options struct {
 	Namespace string // the namespace of the workflows; "" is the default one
 	User      string // the user who will run the workflows; "" is unknown
 	Home      string // absolute path of the folder in which cron starts commands of User; "" is unknown
-	// IsUser reports whether the machine has a user. This tells the formats apart. If it is nil, only the
-	// accounts of every system are known.
+	// IsUser reports whether the machine has a user. With this the formats are distinguished. If it is nil, only
+	// the accounts of every system are known.
 	IsUser func(name string) bool
 }
 

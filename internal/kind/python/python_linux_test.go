@@ -135,7 +135,7 @@ func (a *attempt) process(args ...string) (*exec.Cmd, *bytes.Buffer) {
 
 func (a *attempt) prepare() (int, string) {
 	cmd, out := a.process(prepareArg)
-	_ = cmd.Run() // the exit code tells the outcome
+	_ = cmd.Run() // the exit code shows the outcome
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 

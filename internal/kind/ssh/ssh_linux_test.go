@@ -156,7 +156,7 @@ func (m *machine) start(w With, change func(to map[string]any, in *kind.Input)) 
 
 // end waits for the end of an attempt, and returns its exit code.
 func (a *attempt) end() int {
-	_ = a.cmd.Wait() // the exit code tells the outcome
+	_ = a.cmd.Wait() // the exit code shows the outcome
 	return a.cmd.ProcessState.ExitCode()
 }
 
