@@ -1,5 +1,5 @@
 // The tab's side of the stream: how fresh the page is, and which queries are read again after a change.
-import type { QueryClient } from '@tanstack/react-query'
+import type { Query, QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { basePath } from '../api/client'
 import { type Change, everything, type Freshness, type ToTab } from './protocol'
@@ -21,6 +21,8 @@ export class LiveStore {
   private watched = new Map<symbol, string[]>()
   private port: Port | undefined
   private dirty = new Set<string>()
+  /** Queries whose read was under way when they changed. */
+  private overtaken = new Set<Query>()
   private timer: ReturnType<typeof setTimeout> | undefined
   private read = Number.NEGATIVE_INFINITY
   /** Counts the messages that were handled, for tests that wait for one. */
@@ -32,7 +34,7 @@ export class LiveStore {
     this.port = open((message) => this.take(message))
     this.send()
     const poll = setInterval(() => {
-      if (this.now.state === 'polling') void this.queries.invalidateQueries({ refetchType: 'active' })
+      if (this.now.state === 'polling') this.mark(everything)
     }, pollEvery)
     const wake = () =>
       document.visibilityState === 'visible' && this.now.state !== 'live' && this.port?.retry()
@@ -80,32 +82,43 @@ export class LiveStore {
       this.now = { state: message.state, asOf: message.asOf }
       for (const listener of this.listeners) listener()
     } else if (message.kind === 'reset') {
-      void this.queries.invalidateQueries({ refetchType: 'active' })
+      this.mark(everything)
     } else {
       this.changed(message.changes)
     }
   }
 
   private changed(changes: Change[]) {
-    for (const change of changes) {
-      this.dirty.add(`run ${change.run}`)
-      this.dirty.add(`workflow ${change.workflow}`)
-    }
-    this.dirty.add('runs')
+    this.mark('runs', ...changes.flatMap((c) => [`run ${c.run}`, `workflow ${c.workflow}`]))
+  }
+
+  /** Notes what has changed, and reads it again soon. everything stands for all queries. */
+  private mark(...topics: string[]) {
+    for (const topic of topics) this.dirty.add(topic)
     this.timer ??= setTimeout(() => this.refresh(), waitFor(this.read, again, performance.now()))
   }
 
   private refresh() {
     this.timer = undefined
     this.read = performance.now()
-    const dirty = this.dirty
+    const { dirty, overtaken } = this
     this.dirty = new Set()
+    this.overtaken = new Set()
     // A key begins with its topics: ['live', [topic…], …].
-    void this.queries.invalidateQueries({
-      refetchType: 'active',
-      predicate: ({ queryKey }) =>
-        queryKey[0] === 'live' && (queryKey[1] as string[]).some((topic) => dirty.has(topic)),
-    })
+    const predicate = (query: Query) =>
+      overtaken.has(query) ||
+      dirty.has(everything) ||
+      (query.queryKey[0] === 'live' && (query.queryKey[1] as string[]).some((topic) => dirty.has(topic)))
+    const underWay = this.queries.getQueryCache().findAll({ fetchStatus: 'fetching', predicate })
+    // A read that is under way may lack the change. It continues, because otherwise an answer that takes longer
+    // than the time between two changes would never be shown. Another read follows it.
+    void this.queries.invalidateQueries({ refetchType: 'active', predicate }, { cancelRefetch: false })
+    for (const query of underWay) void query.promise?.catch(() => {}).then(() => this.follow(query))
+  }
+
+  private follow(query: Query) {
+    this.overtaken.add(query)
+    this.mark()
   }
 }
 
