@@ -19,7 +19,7 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
 # Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, SQS, Redis Cluster, skein with the tag plus, YARN, Spark, Docker. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP|TestRedisCluster|TestDocker|TestDockerEnds|TestPodmanService|TestSQS|TestSQSHeld|TestKafkaOffsets|TestKafkaRates|TestOneProgram|TestNarrowedRulesInCluster)$$
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP|TestAMQP10|TestRedisCluster|TestDocker|TestDockerEnds|TestPodmanService|TestSQS|TestSQSHeld|TestKafkaOffsets|TestKafkaRates|TestOneProgram|TestNarrowedRulesInCluster)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.

@@ -13,17 +13,33 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// rabbit is a real RabbitMQ broker.
+// rabbit is a real RabbitMQ broker. It also takes sessions with TLS, in which a client can sign in with its
+// certificate, and AMQP 1.0.
 type rabbit struct {
 	*daemon
-	channel *amqp.Channel
+	secured                     string // address with TLS
+	authority, certificate, key string // paths of files
+	channel                     *amqp.Channel
 }
 
 func startRabbit(t *testing.T, dir string) *rabbit {
 	t.Helper()
 	address, conf := fmt.Sprintf("127.0.0.1:%d", port(t)), filepath.Join(dir, "rabbit.conf")
-	text := "listeners.tcp.1 = " + address + "\ndefault_user = skein\ndefault_pass = canary-8842\n"
-	for path, text := range map[string]string{conf: text, filepath.Join(dir, "plugins"): "[]."} {
+	r := &rabbit{secured: fmt.Sprintf("127.0.0.1:%d", port(t)), authority: filepath.Join(dir, "authority.pem"), certificate: filepath.Join(dir, "rabbit.pem"), key: filepath.Join(dir, "rabbit.key")}
+	by, authority, _ := signed(t, nil)
+	_, certificate, key := signed(t, by)
+	text := "listeners.tcp.1 = " + address + "\ndefault_user = skein\ndefault_pass = canary-8842\nlisteners.ssl.1 = " + r.secured + `
+ssl_options.cacertfile = ` + r.authority + `
+ssl_options.certfile = ` + r.certificate + `
+ssl_options.keyfile = ` + r.key + `
+ssl_options.verify = verify_peer
+ssl_options.fail_if_no_peer_cert = false
+auth_mechanisms.1 = PLAIN
+auth_mechanisms.2 = EXTERNAL
+ssl_cert_login_from = common_name
+amqp1_0.default_user = skein
+`
+	for path, text := range map[string]string{conf: text, r.authority: authority, r.certificate: certificate, r.key: key, filepath.Join(dir, "plugins"): "[rabbitmq_amqp1_0, rabbitmq_auth_mechanism_ssl]."} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +56,7 @@ func startRabbit(t *testing.T, dir string) *rabbit {
 			return err != nil && !strings.Contains(string(out), refusal) || strings.Contains(string(out), done)
 		})
 	})
-	r := &rabbit{daemon: startDaemonWith(t, env, address, "/usr/lib/rabbitmq/bin/rabbitmq-server")}
+	r.daemon = startDaemonWith(t, env, address, "/usr/lib/rabbitmq/bin/rabbitmq-server")
 	r.connect()
 	return r
 }

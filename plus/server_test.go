@@ -76,8 +76,22 @@ func port(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// pair makes a certificate for 127.0.0.1 and its key in PKCS8.
+// pair makes a certificate for 127.0.0.1 and its key in PKCS8. It is an authority by itself.
 func pair(t *testing.T) (certificate, key string) {
+	t.Helper()
+	_, certificate, key = signed(t, nil)
+	return certificate, key
+}
+
+// signer is an authority.
+type signer struct {
+	is  *x509.Certificate
+	key *ecdsa.PrivateKey
+}
+
+// signed makes a certificate for 127.0.0.1 and its key in PKCS8. If by is nil, it is an authority. Otherwise
+// by signs it, and it is also one for the user skein.
+func signed(t *testing.T, by *signer) (own *signer, certificate, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -85,8 +99,15 @@ func pair(t *testing.T) (certificate, key string) {
 	}
 	is := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kafka"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, &is, &is, &k.PublicKey, k)
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	own = &signer{&is, k}
+	if by == nil {
+		by = own
+	} else {
+		is.SerialNumber, is.Subject.CommonName, is.IsCA, is.KeyUsage = big.NewInt(2), "skein", false, x509.KeyUsageDigitalSignature
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &is, by.is, &k.PublicKey, by.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +118,7 @@ func pair(t *testing.T) (certificate, key string) {
 	text := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	return text("CERTIFICATE", der), text("PRIVATE KEY", raw)
+	return own, text("CERTIFICATE", der), text("PRIVATE KEY", raw)
 }
 
 // startBroker starts a broker in KRaft mode. The broker ends with the test.

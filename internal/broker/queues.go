@@ -32,7 +32,7 @@ func (m *MQTTInput) Place() (word, name string) { return "topic", m.Topic }
 // Read returns the part that determines what the source reads.
 func (m *MQTTInput) Read() any { return MQTTInput{Topic: m.Topic} }
 
-// AMQP is a broker of AMQP 0.9.1, such as RabbitMQ.
+// AMQP is a broker of AMQP 0.9.1 or 1.0, such as RabbitMQ.
 type AMQP struct {
 	Server
 	VHost string `json:"vhost,omitempty"` // "" means /
@@ -51,12 +51,17 @@ func (a *AMQP) Check() error {
 
 // AMQPInput is the input of the source amqp.
 type AMQPInput struct {
-	Queue string `json:"queue"`
+	Queue string `json:"queue"` // its name; in AMQP 1.0, the address of a source
+	// Version is the version of the protocol: "" (0.9.1), "0.9.1" or AMQP10.
+	Version string `json:"version,omitempty"`
 	// Prefetch is the number of messages that the broker sends before one is acknowledged; 0 means the default.
 	Prefetch int    `json:"prefetch,omitempty"`
 	Value    string `json:"value"` // json | text | base64: what event.value is
 	ID       string `json:"id,omitempty"`
 }
+
+// AMQP10 is the version 1.0 of AMQP, which differs from 0.9.1 in everything but its name.
+const AMQP10 = "1.0"
 
 // Place returns the word for a queue, and the name of the queue that is read.
 func (a *AMQPInput) Place() (word, name string) { return "queue", a.Queue }

@@ -65,6 +65,8 @@ func TestBrokerTriggers(t *testing.T) {
 		`{redis: {connection: c, stream: orders, value: text, field: f}}`:                "c orders",
 		`{mqtt: {connection: c, topic: a/+/b, value: text, id: event.properties.x-1}}`:   "c a/+/b",
 		`{amqp: {connection: c, queue: jobs, value: text, prefetch: 7}}`:                 "c jobs",
+		`{amqp: {connection: c, queue: /queues/jobs, version: "1.0", value: text}}`:      "c /queues/jobs",
+		`{amqp: {connection: c, queue: jobs, version: 1.0, value: text}}`:                "c jobs",
 		`{sqs: {connection: c, queue: jobs.fifo, value: text, account: "123456789012"}}`: "c jobs.fifo",
 	} {
 		is, errs := parse(entry)
@@ -81,7 +83,7 @@ func TestBrokerTriggers(t *testing.T) {
 		}
 	}
 	for _, entry := range []string{`{mqtt: {connection: c, topic: a, from: beginning}}`, `{amqp: {connection: c, queue: a, lost: skip}}`, `{amqp: {connection: c, queue: a, id: value.id}}`,
-		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`, `{sqs: {connection: c, queue: "https://x/a"}}`,
+		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`, `{amqp: {connection: c, queue: a, version: "1.1"}}`, `{sqs: {connection: c, queue: "https://x/a"}}`,
 		`{kafka: {connection: c, topic: a, by: offsets, filter: event.offsets > 1}}`, `{kafka: {connection: c, topic: a, by: offsets, batch: {max: 2}}}`,
 		`{kafka: {connection: c, topic: a, by: offsets, value: text}}`, `{kafka: {connection: c, topic: a, by: offsets, every: 10ms}}`,
 		`{kafka: {connection: c, topic: a, every: 10s}}`, `{kafka: {connection: c, topic: a, by: records, max_offsets: 5}}`} {

@@ -103,14 +103,15 @@ var brokerKinds = []brokerKind{
 			return &broker.MQTTInput{Topic: v.get("topic").str(), Value: valueOf(v), ID: v.get("id").str()}
 		},
 		input: func() brokerInput { return &broker.MQTTInput{} }},
-	{name: KindAMQP, doc: "Messages of a queue of AMQP 0.9.1, such as RabbitMQ's.", is: "a mapping such as {connection: a1, queue: orders}",
-		over: "event.queue, event.exchange, event.routing_key, event.message_id, event.correlation_id, event.type, event.content_type, event.timestamp, event.headers and event.value", queue: true,
+	{name: KindAMQP, doc: "Messages of a queue of AMQP 0.9.1, such as RabbitMQ's, or of AMQP 1.0.", is: "a mapping such as {connection: a1, queue: orders}",
+		over: "event.queue, event.message_id, event.correlation_id, event.content_type, event.timestamp, event.headers, event.value, and further fields of the version", queue: true,
 		keys: []key{
-			{name: "queue", must: true, doc: "Name of the queue.", shape: pattern("the name of a queue", `^[^\x00-\x1f\x7f]{1,255}$`)},
+			{name: "queue", must: true, doc: "Name of the queue; with version: 1.0, the address of the queue at the broker.", shape: pattern("the name of a queue", `^[^\x00-\x1f\x7f]{1,255}$`)},
+			{name: "version", doc: "Version of the protocol: 0.9.1 (default) or 1.0.", shape: pattern("0.9.1 or 1.0", `^(0\.9\.1|1\.0)$`)},
 			{name: "prefetch", doc: "Messages that the broker sends before one of them is acknowledged; default: 500, or batch.max, but at least 100.", shape: integer(1, 1000)},
 			valueKey(), idKey("event.message_id, if the message has one")},
 		read: func(v *node) brokerInput {
-			return &broker.AMQPInput{Queue: v.get("queue").str(), Prefetch: int(intOf(v.get("prefetch"), 1000)), Value: valueOf(v), ID: v.get("id").str()}
+			return &broker.AMQPInput{Queue: v.get("queue").str(), Version: v.get("version").str(), Prefetch: int(intOf(v.get("prefetch"), 1000)), Value: valueOf(v), ID: v.get("id").str()}
 		},
 		input: func() brokerInput { return &broker.AMQPInput{} }},
 	{name: KindSQS, doc: "Messages of a queue of Amazon SQS, or of a service with its interface.", is: "a mapping such as {connection: q1, queue: orders}",

@@ -1,5 +1,5 @@
-// Package amqp takes messages from a queue of an AMQP 0.9.1 broker, such as RabbitMQ. It acknowledges a
-// message after the node has stored it.
+// Package amqp takes messages from a queue of a broker of AMQP 0.9.1, such as RabbitMQ, or of AMQP 1.0. It
+// acknowledges a message after the node has stored it.
 package amqp
 
 import (
@@ -60,15 +60,31 @@ func open(start *feed.Start) (*client.Connection, error) {
 			return conn, nil
 		},
 	})
+	if isOther(err) {
+		err = fmt.Errorf("%w; if the broker has AMQP 1.0, set version: 1.0 at the trigger", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the broker %s cannot be used: %w", address, err)
 	}
 	return conn, nil
 }
 
-// Test signs in and opens the virtual host.
-func Test(_ context.Context, start *feed.Start) (found string, err error) {
+// isOther reports whether the answer of a broker is not one of AMQP 0.9.1.
+func isOther(err error) bool {
+	var e *client.Error
+	return errors.As(err, &e) && e.Code == client.FrameError && !e.Server
+}
+
+// Test signs in and opens the virtual host. It tries AMQP 1.0 if the broker does not answer in AMQP 0.9.1.
+func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	conn, err := open(start)
+	if isOther(err) {
+		short, cancel := context.WithTimeout(ctx, callMax/2) // a test has callMax in all
+		defer cancel()
+		if found, other := test1(short, start); other == nil {
+			return found, nil
+		}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +92,19 @@ func Test(_ context.Context, start *feed.Start) (found string, err error) {
 		text, _ := conn.Properties[key].(string)
 		return text
 	}
-	return fmt.Sprintf("a broker of AMQP 0.9.1: %s %s", name("product"), name("version")), conn.Close()
+	return described("0.9.1", name("product"), name("version")), conn.Close()
+}
+
+func described(protocol, product, version string) string {
+	return stream.Name(fmt.Sprintf("a broker of AMQP %s: %.100s %.100s", protocol, product, version))
+}
+
+// prefetchOf returns the number of messages that the broker sends in advance.
+func prefetchOf(with *broker.AMQPInput, f *feed.Feed) int {
+	if with.Prefetch > 0 {
+		return with.Prefetch
+	}
+	return max(prefetchMin, f.Start.Events)
 }
 
 // Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
@@ -84,6 +112,9 @@ func Main(ctx context.Context, f *feed.Feed) error {
 	s := &source{}
 	if err := stream.Read(&f.Start, &broker.AMQP{}, &s.with); err != nil {
 		return err
+	}
+	if s.with.Version == broker.AMQP10 {
+		return main1(ctx, f, s.with)
 	}
 	conn, err := open(&f.Start)
 	if err != nil {
@@ -95,11 +126,7 @@ func Main(ctx context.Context, f *feed.Feed) error {
 		return err
 	}
 	s.closed = s.channel.NotifyClose(make(chan *client.Error, 1))
-	prefetch := s.with.Prefetch
-	if prefetch == 0 {
-		prefetch = max(prefetchMin, f.Start.Events)
-	}
-	if err := s.channel.Qos(prefetch, 0, false); err != nil {
+	if err := s.channel.Qos(prefetchOf(&s.with, f), 0, false); err != nil {
 		return err
 	}
 	if s.came, err = s.channel.Consume(s.with.Queue, "", false, false, false, false, nil); err != nil {
