@@ -5,6 +5,10 @@ package plus_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +47,9 @@ queues {
   dead {}
   poison {deadLettersQueue {name = dead, maxReceiveCount = 3}}
   "steps.fifo" {fifo = true, contentBasedDeduplication = true}
+  "bare.fifo" {fifo = true, contentBasedDeduplication = true}
+  "dead.fifo" {fifo = true, contentBasedDeduplication = true}
+  "redriven.fifo" {fifo = true, contentBasedDeduplication = true, deadLettersQueue {name = "dead.fifo", maxReceiveCount = 3}}
 }
 `
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
@@ -146,11 +153,60 @@ func TestSQS(t *testing.T) {
 	n.apply("steps", `sqs: {connection: q1, queue: steps.fifo}, overlap: allow, params: {n: "${{ trigger.event.value.n }}"}`, wait)
 	until(t, "the steps have fired", func() bool { return n.schedule("steps").Fired == 40 })
 
+	q.temporary(n)
+
 	for name, c := range map[string][3]string{"away": {"away", "orders", "refused"}, "noqueue": {"q1", "none", "queue none"}} {
 		n.apply(name, `sqs: {connection: `+c[0]+`, queue: `+c[1]+`}`, wait)
 		until(t, name+" says why", func() bool { return strings.Contains(n.schedule(name).Source.Why, c[2]) })
 	}
 	n.free("canary-8842")
+}
+
+// temporary tests temporary credentials, whose user may not ask for the attributes of a queue. A message that
+// cannot be used does not hold back the later ones of its group, whether the queue has dead letters or not.
+func (q *queues) temporary(n *node) {
+	t := q.t
+	t.Helper()
+	to, err := url.Parse("http://" + q.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(to)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("X-Amz-Security-Token") != "canary-8843" || !strings.Contains(r.Header.Get("Authorization"), "x-amz-security-token"):
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"__type":"com.amazonaws.sqs#InvalidClientTokenId","message":"the token is not valid"}`))
+		case strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetQueueAttributes"):
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"__type":"com.amazonaws.sqs#AccessDeniedException","message":"not allowed"}`))
+		default:
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(service.Close)
+	n.run("canary-8843", "secret", "set", "SESSION")
+	n.run("", "connection", "set", "default/t1", "sqs", "--region", "eu-central-1", "--url", service.URL, "--user", "ASIAEXAMPLE", "--password-secret", "SQS", "--session-token-secret", "SESSION")
+	n.run(`{"AccessKeyId":"ASIAEXAMPLE","SecretAccessKey":"canary-8842","SessionToken":"canary-8843"}`, "secret", "set", "ROLE")
+	n.run("", "connection", "set", "default/t2", "sqs", "--region", "eu-central-1", "--url", service.URL, "--credentials-secret", "ROLE")
+	n.run("", "connection", "set", "default/untold", "sqs", "--region", "eu-central-1", "--url", service.URL, "--user", "ASIAEXAMPLE", "--password-secret", "SQS")
+	n.run("", "connection", "test", "default/t1")
+	n.run("", "connection", "test", "default/t2")
+	n.refused("the token is not valid", "connection", "test", "default/untold")
+	for _, name := range []string{"bare", "redriven"} {
+		queue := name + ".fifo"
+		q.send(queue, append(append(numbered(0, 20), "{"), numbered(20, 40)...)...)
+		n.apply(name, `sqs: {connection: t1, queue: `+queue+`}, overlap: allow`, "a: {wait: 1ms}")
+		until(t, "the later messages of "+queue+" have fired", func() bool { return n.schedule(name).Fired == 40 })
+		until(t, queue+" is empty", func() bool { visible, hidden := q.count(queue); return visible == "0" && hidden == "0" })
+		if reasons := n.missed(name, "is not JSON"); reasons != [3]int{1} {
+			t.Errorf("%s: %v", queue, reasons)
+		}
+	}
+	if visible, _ := q.count("dead.fifo"); visible != "1" {
+		t.Errorf("%s messages are dead letters", visible)
+	}
+	n.free("canary-8843")
 }
 
 // TestSQSHeld: messages stay hidden while the trigger has no room, longer than the service hides them by

@@ -41,7 +41,7 @@ type connectionFlags struct {
 	sasl, certificateFile            string
 	servers                          []string
 	credentials, domain, vhost       string
-	region                           string
+	region, session                  string
 	create                           bool
 	port                             int
 }
@@ -67,11 +67,12 @@ func (f *connectionFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.sasl, "sasl", "", "kafka: mechanism with which the user signs in: plain | scram-sha-256 | scram-sha-512")
 	set.StringVar(&f.certificateFile, "certificate-file", "", "kafka, nats, redis, mqtt, amqp: PEM file of the certificate that the server asks for; its key is a secret")
 	set.StringSliceVar(&f.servers, "server", nil, "nats: HOST:PORT of a server; one that answers is enough")
-	set.StringVar(&f.credentials, "credentials-secret", "", "nats: secret with the content of a file of credentials, instead of a user or a token")
+	set.StringVar(&f.credentials, "credentials-secret", "", "nats: secret with the content of a file of credentials, instead of a user or a token; sqs: secret with an access key as JSON")
 	set.StringVar(&f.domain, "domain", "", "nats: domain of JetStream (default: that of the servers)")
 	set.StringVar(&f.vhost, "vhost", "", "amqp: virtual host (default /)")
 	set.StringVar(&f.region, "region", "", "sqs: region, for example eu-central-1")
-	notSettings(set, "region", "vhost", "server", "credentials-secret", "domain", "broker", "sasl", "certificate-file", "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
+	set.StringVar(&f.session, "session-token-secret", "", "sqs: secret with the session token, if the access key belongs to temporary credentials")
+	notSettings(set, "session-token-secret", "region", "vhost", "server", "credentials-secret", "domain", "broker", "sasl", "certificate-file", "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
 }
 
 func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
@@ -111,6 +112,9 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	}
 	if f.password != "" {
 		is["password"] = secretRef(f.password)
+	}
+	if f.session != "" {
+		is["session_token"] = secretRef(f.session)
 	}
 	if f.token != "" {
 		is["token"] = secretRef(f.token)

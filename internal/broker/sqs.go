@@ -18,6 +18,11 @@ type SQS struct {
 	CA string `json:"ca,omitempty"`
 	// The user is the ID of an access key, and the password its secret access key.
 	SignIn
+	// SessionToken belongs to an access key of temporary credentials. nil: the access key is a lasting one.
+	SessionToken *secret.Text `json:"session_token,omitempty"`
+	// Credentials hold an access key and perhaps its session token as JSON, as programs of AWS print them. It
+	// takes the place of User, Password and SessionToken.
+	Credentials *secret.Text `json:"credentials,omitempty"`
 }
 
 var regionOK = regexp.MustCompile(`^[a-z0-9-]{1,50}$`)
@@ -28,8 +33,10 @@ func (s *SQS) Check() error {
 	switch {
 	case !regionOK.MatchString(s.Region):
 		return fmt.Errorf("region: %.60q is not the name of a region such as eu-central-1", s.Region)
-	case s.User == "" || s.Password == nil:
-		return errors.New("sqs needs user, the ID of an access key, and password, the secret access key, as {secret: NAME}")
+	case s.Credentials != nil && (s.User != "" || s.Password != nil || s.SessionToken != nil):
+		return errors.New("credentials take the place of user, password and session_token: remove these, or credentials")
+	case s.Credentials == nil && (s.User == "" || s.Password == nil):
+		return errors.New("sqs needs user, the ID of an access key, and password, the secret access key, as {secret: NAME}; or credentials")
 	case s.URL == "":
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("url: %.200q is not an http or https address", s.URL)
@@ -37,7 +44,7 @@ func (s *SQS) Check() error {
 		return errors.New("url has a user, a query or a fragment: remove them")
 	}
 	security := s.Security()
-	return errors.Join(security.check(), s.SignIn.check())
+	return errors.Join(security.check(), s.SignIn.check(), isSecret("session_token", s.SessionToken), isSecret("credentials", s.Credentials))
 }
 
 // Security says how sessions with the service use TLS.
@@ -63,4 +70,6 @@ func (s *SQSInput) Place() (word, name string) { return "queue", s.Queue }
 func (s *SQSInput) Read() any { return SQSInput{Queue: s.Queue, Account: s.Account} }
 
 // Secrets are the plain texts of a connection that may be secrets.
-func (s *SQS) Secrets() []*secret.Text { return []*secret.Text{s.Password} }
+func (s *SQS) Secrets() []*secret.Text {
+	return []*secret.Text{s.Password, s.SessionToken, s.Credentials}
+}

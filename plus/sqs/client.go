@@ -4,6 +4,7 @@ package sqs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,17 +38,40 @@ func connect(start *feed.Start) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := keyOf(&c)
+	if err != nil {
+		return nil, err
+	}
 	transport.MaxIdleConnsPerHost = parallel
 	// No redirection is followed.
 	http := &http.Client{Transport: bounded{transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	opts := client.Options{Region: c.Region, HTTPClient: http, RetryMaxAttempts: 2,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: c.User, SecretAccessKey: stream.Plain(c.Password)}, nil
-		})}
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return key, nil })}
 	if c.URL != "" {
 		opts.BaseEndpoint = &c.URL
 	}
 	return client.New(opts), nil
+}
+
+// keyOf returns the access key of a connection. Its credentials are JSON as the commands "aws configure
+// export-credentials" and "aws sts assume-role" print it.
+func keyOf(c *broker.SQS) (aws.Credentials, error) {
+	if c.Credentials == nil {
+		return aws.Credentials{AccessKeyID: c.User, SecretAccessKey: stream.Plain(c.Password), SessionToken: stream.Plain(c.SessionToken)}, nil
+	}
+	type key struct{ AccessKeyID, SecretAccessKey, SessionToken string }
+	var is struct {
+		key
+		Credentials *key
+	}
+	err := json.Unmarshal([]byte(c.Credentials.Plain), &is)
+	if is.Credentials != nil {
+		is.key = *is.Credentials
+	}
+	if err != nil || is.AccessKeyID == "" || is.SecretAccessKey == "" { // err could show a part of the secret
+		return aws.Credentials{}, stream.Permanent("the secret of credentials is not a JSON object with AccessKeyId and SecretAccessKey; aws configure export-credentials prints one")
+	}
+	return aws.Credentials{AccessKeyID: is.AccessKeyID, SecretAccessKey: is.SecretAccessKey, SessionToken: is.SessionToken}, nil
 }
 
 // bounded bounds the answers of another transport.

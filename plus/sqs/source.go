@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ const (
 	returnMax = 2 * time.Second
 	// refusedMax bounds the memory of messages that cannot be used.
 	refusedMax = 1000
+	// receivesMax is the largest number of receipts after which a queue moves a message to its queue of dead
+	// letters, by the rules of SQS.
+	receivesMax = 1000
 )
 
 // Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
@@ -89,6 +93,10 @@ type source struct {
 	redrives, deletes bool
 }
 
+// ordered reports whether the queue holds back the later messages of a group until the earlier ones are
+// deleted.
+func (s *source) ordered() bool { return strings.HasSuffix(s.with.Queue, ".fifo") }
+
 func (s *source) failed(err error) error { return fmt.Errorf("queue %s: %w", s.with.Queue, said(err)) }
 
 // Receive implements stream.Queue.
@@ -127,7 +135,8 @@ func (s *source) receive(ctx context.Context, most int, wait bool) ([]types.Mess
 	})()
 	answer, err := s.api.ReceiveMessage(call, &client.ReceiveMessageInput{QueueUrl: s.queue, MaxNumberOfMessages: int32(min(callItems, most)), WaitTimeSeconds: seconds,
 		VisibilityTimeout: hiddenFor, MessageAttributeNames: []string{"All"},
-		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameSentTimestamp, types.MessageSystemAttributeNameMessageGroupId}})
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameSentTimestamp, types.MessageSystemAttributeNameMessageGroupId,
+			types.MessageSystemAttributeNameApproximateReceiveCount}})
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, nil
@@ -142,21 +151,29 @@ func (s *source) receive(ctx context.Context, most int, wait bool) ([]types.Mess
 	return answer.Messages, nil
 }
 
-// messages converts the messages of answers. It puts messages that were refused before back to the queue.
+// messages converts the messages of answers. It puts messages that were refused before back to the queue. A
+// message that was received more often than any queue of dead letters waits for is deleted, because the queue
+// has none.
 func (s *source) messages(ctx context.Context, got []types.Message) (all []stream.Message[handle]) {
-	var again []string
+	var again, useless []string
 	for i := range got {
 		m := &got[i]
 		s.mu.Lock()
 		_, refused := s.refused[stream.Name(aws.ToString(m.MessageId))]
 		s.mu.Unlock()
 		if refused {
-			again = append(again, aws.ToString(m.ReceiptHandle))
+			n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
+			if n > receivesMax {
+				useless = append(useless, aws.ToString(m.ReceiptHandle))
+			} else {
+				again = append(again, aws.ToString(m.ReceiptHandle))
+			}
 			continue
 		}
 		all = append(all, s.message(m))
 	}
 	_ = s.putBack(ctx, again) // if this fails, the queue delivers the messages again after hiddenFor
+	_ = s.remove(ctx, useless)
 	return all
 }
 
@@ -212,11 +229,12 @@ func (s *source) Acknowledge(ctx context.Context, all []stream.Message[handle]) 
 	return errors.Join(s.remove(ctx, done), s.putBack(ctx, refused))
 }
 
-// putBack returns messages that cannot be used to the queue. They stay hidden for the rest of hiddenFor,
-// because without a queue of dead letters they would otherwise come again at once.
+// putBack returns messages that cannot be used to the queue. Unless the queue is known to have a queue of
+// dead letters, they stay hidden for the rest of hiddenFor, so that they do not come again at once. In an
+// ordered queue they come again at once, because they hold back the later messages of their group.
 func (s *source) putBack(ctx context.Context, receipts []string) error {
 	s.mu.Lock()
-	now := s.redrives
+	now := s.redrives || s.ordered()
 	s.mu.Unlock()
 	if now {
 		return s.show(ctx, receipts, 0)
