@@ -4,7 +4,8 @@ import { useEffect, useState } from 'react'
 import { Failure, get, path, send } from '../api/client'
 import type { Applied, ApplyRequest, FileError, Validation, Version, Workflow } from '../api/types'
 import { type Drawing, drawingOf } from '../canvas/drawing'
-import type { Schema } from '../text/schema'
+import { described, type Schema } from '../text/schema'
+import { keyWords } from '../text/t'
 
 /** The edited version, with all other data that an apply sends. */
 export type Base = {
@@ -51,7 +52,13 @@ export const requestOf = (base: Base, source: string): ApplyRequest => ({
 export const useSchema = () =>
   useQuery({
     queryKey: ['schema'],
-    queryFn: ({ signal }) => get<Schema>('/schema/workflow.json', {}, signal),
+    queryFn: async ({ signal }) => {
+      const [schema, words] = await Promise.all([
+        get<Schema>('/schema/workflow.json', {}, signal),
+        keyWords(),
+      ])
+      return described(schema, words)
+    },
     staleTime: Number.POSITIVE_INFINITY,
   }).data
 

@@ -92,3 +92,30 @@ function isMapOfPlain({ additionalProperties: values }: Schema): boolean {
     all.length === 0 || all.some((s) => typesOf(s).length === 0 || typesOf(s).some((t) => scalarTypes.has(t)))
   )
 }
+
+/**
+ * Gives a schema with other descriptions of its keys. words has them under ends of paths, such as retry.max; the longest
+ * end that fits is taken. A key without one keeps its own description.
+ */
+export function described(schema: Schema, words: Record<string, string>, path: string[] = []): Schema {
+  const within = (s: Schema, ...more: string[]) => described(s, words, [...path, ...more])
+  const { properties, additionalProperties: values, items, anyOf } = schema
+  return {
+    ...schema,
+    ...(properties
+      ? { properties: mapped(properties, (key, s) => own(within(s, key), words, [...path, key])) }
+      : {}),
+    ...(typeof values === 'object' ? { additionalProperties: within(values, '*') } : {}),
+    ...(items ? { items: within(items, '*') } : {}),
+    ...(anyOf ? { anyOf: anyOf.map((s) => within(s)) } : {}),
+  }
+}
+
+const mapped = <V>(of: Record<string, V>, f: (key: string, value: V) => V) =>
+  Object.fromEntries(Object.entries(of).map(([key, value]) => [key, f(key, value)]))
+
+function own(schema: Schema, words: Record<string, string>, path: string[]): Schema {
+  const ends = path.map((_, i) => path.slice(i).join('.'))
+  const description = words[ends.find((end) => Object.hasOwn(words, end)) ?? '']
+  return description ? { ...schema, description } : schema
+}

@@ -125,3 +125,18 @@ export function byCode(code: string, values: Record<string, unknown> = {}): stri
  * the rule.
  */
 export const ruleWords = (rule: Rule): string | undefined => catalogue?.ruleWords(rule)
+
+/** Loads the descriptions of keys of a workflow file; none: those of the server are in the language of the page. */
+export async function keyWords(): Promise<Record<string, string>> {
+  if (!catalogue) return {}
+  try {
+    // Only the editor needs them. The catalogue cannot load them: it would wait for this module, which waits for it.
+    const [{ fileKeys }, { triggerKeys }] = await Promise.all([
+      import('./zh/filekeys'),
+      import('./zh/triggerkeys'),
+    ])
+    return { ...fileKeys, ...triggerKeys }
+  } catch {
+    return {} // The descriptions of the server are as good, in English.
+  }
+}

@@ -52,7 +52,9 @@ const english = (page: Page): Promise<string[]> =>
     for (const name of ['aria-label', 'title', 'placeholder'])
       for (const el of document.querySelectorAll(`[${name}]:not(.printed)`)) {
         const text = el.getAttribute(name) ?? ''
-        if (isEnglish(text) && !el.closest('[lang=en], .cm-editor, .log-lines, .inspector-fields'))
+        // The description of a key names commands and products in its sentence.
+        const isDescription = el.closest('.inspector-fields') && /\p{Script=Han}/u.test(text)
+        if (isEnglish(text) && !isDescription && !el.closest('[lang=en], .cm-editor, .log-lines'))
           found.add(`${name}: ${text}`)
       }
     return [...found]

@@ -6,7 +6,16 @@ import { edgeAt } from '../../src/canvas/editgraph'
 import { fixOf, taskChanges } from '../../src/pages/editordata'
 import { placeOf } from '../../src/text/complete'
 import { joined, merge } from '../../src/text/merge'
-import { below, choicesOf, chosen, fieldKind, formsTaken, keysOf, type Schema } from '../../src/text/schema'
+import {
+  below,
+  choicesOf,
+  chosen,
+  described,
+  fieldKind,
+  formsTaken,
+  keysOf,
+  type Schema,
+} from '../../src/text/schema'
 import { plainValue } from '../../src/text/values'
 
 const lines = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 8 }).map((l) => l.join('\n'))
@@ -155,6 +164,14 @@ test('a drawing that came as JSON has its edges, and the one under a point is fo
 
 test('the styles that lazy pages bring are in the layer of pages', () => {
   expect(readFileSync('src/pages/editor.css', 'utf8').startsWith('@layer pages')).toBe(true)
+})
+
+test('other descriptions of keys are taken by the longest end of their path', () => {
+  const words = { 'retry.max': 'MAX', max: 'any max', 'tasks.*.retry': 'RETRY', constructor: 'no key' }
+  const retry = below(described(schema, words), ['tasks', 'a', 'retry'])
+  expect(retry?.description).toBe('RETRY')
+  expect(below(retry, ['max'])?.description).toBe('MAX')
+  expect(described(schema, {})).toEqual(schema)
 })
 
 test('the keys that say what a task does are those of which the schema wants one', () => {

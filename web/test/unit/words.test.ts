@@ -96,18 +96,19 @@ beforeEach(() => {
 })
 
 test('English: plurals, places, and a meaning that is not shown', async () => {
-  const { byCode, rich, t } = await import('../../src/text/t')
+  const { byCode, keyWords, rich, t } = await import('../../src/text/t')
   const { plural } = await import('../../src/kit/format')
   expect([plural(1, 'run'), plural(1200, 'run')]).toEqual(['1 run', '1,200 runs'])
   expect(t('Start {workflow}', { workflow: '{n}' })).toBe('Start {n}')
   expect(t('Open##not answered')).toBe('Open')
   expect(rich('as of {time}', { time: 'noon' })).toEqual(['as of ', 'noon', ''])
   expect(byCode('reason.queue_full', { queue: 'q', held: 1, limit: 1 })).toBeUndefined()
+  expect(await keyWords()).toEqual({})
 })
 
 test('Chinese: the texts of the page, and those of the server unless a value is missing', async () => {
   localStorage.setItem('skein.language', 'zh-CN')
-  const { byCode, language, t } = await import('../../src/text/t')
+  const { byCode, keyWords, language, t } = await import('../../src/text/t')
   const { duration, plural } = await import('../../src/kit/format')
   expect(language).toBe('zh-CN')
   expect([t('Home'), plural(1, 'run'), plural(1200, 'run')]).toEqual(['首页', '1 个运行', '1,200 个运行'])
@@ -117,4 +118,5 @@ test('Chinese: the texts of the page, and those of the server unless a value is 
   )
   expect(byCode('reason.queue_full', { queue: 'q' })).toBeUndefined()
   expect(byCode('reason.of_tomorrow')).toBeUndefined()
+  expect((await keyWords())['retry.max']).toBe('首次尝试之后的重试次数。')
 })
