@@ -65,6 +65,7 @@ type (
 	FileError            = sdk.FileError
 	Fire                 = sdk.Fire
 	FireDay              = sdk.FireDay
+	FireReason           = sdk.FireReason
 	GitChange            = sdk.GitChange
 	GitFailing           = sdk.GitFailing
 	GitHook              = sdk.GitHook

@@ -87,6 +87,19 @@ and, as far as they are known, its holder, since when it holds, what ends it, an
 `)
 	table(t, &b, "outcome", outcomeCodes(t), outcomeTexts)
 	b.WriteString(`
+## Reasons of fires
+
+The ` + "`reason`" + ` of a line of the ledger is a sentence. ` + "`reasons`" + ` of the REST API has its parts: for each a code, and in ` + "`args`" + ` the values of the places
+in its sentence. A part of a sentence in brackets is left out if it has no value.
+
+| code | sentence |
+|---|---|
+`)
+	fires := fireReasons(t)
+	for _, code := range slices.Sorted(maps.Keys(fires)) {
+		row(&b, "`"+code+"`", "`"+fires[code]+"`")
+	}
+	b.WriteString(`
 ## Log lines
 
 Each line of level INFO and above has an attribute ` + "`code`" + `. WARN means that Skein deals with it, but may need help if it lasts. ERROR means that
@@ -233,6 +246,65 @@ func outcomeCodes(t *testing.T) map[string]bool {
 		codes[m[1]] = true
 	}
 	return codes
+}
+
+// fireReasons returns the sentences of the reasons of fires by their codes. It fails for a sentence that no fire has, and for
+// a reason with another number of values than its sentence has places.
+func fireReasons(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	used := map[string]bool{}
+	sources(t, func(dir string, _ *token.FileSet, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && dir == "internal/store" && spec.Names[0].Name == "reasonTexts" {
+				for _, e := range spec.Values[0].(*ast.CompositeLit).Elts {
+					kv := e.(*ast.KeyValueExpr)
+					texts[literal(kv.Key)] = sentenceOf(kv.Value)
+				}
+			}
+			return true
+		})
+	})
+	sources(t, func(dir string, set *token.FileSet, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || sel.Sel.Name != "Because" && sel.Sel.Name != "expected" || len(call.Args) == 0 || literal(call.Args[0]) == "" {
+				return true
+			}
+			code, values := literal(call.Args[0]), len(call.Args)-1
+			if used[code] = true; sel.Sel.Name == "expected" {
+				values += strings.Count(expectedPlaces, "{")
+			}
+			if is := strings.Count(texts[code], "{"); texts[code] == "" || is != values {
+				t.Errorf("%s: the reason %s has %d values, and its sentence %d places", set.Position(call.Pos()), code, values, is)
+			}
+			return true
+		})
+	})
+	for code := range texts {
+		if !used[code] {
+			t.Errorf("no fire has the reason %s", code)
+		}
+	}
+	return texts
+}
+
+// expectedPlaces is the part of sentences that the constant expected of package store holds.
+const expectedPlaces = "[a file {pattern}][ in {path}][a run of {workflows}]"
+
+// sentenceOf returns the text of a literal, or of a sum of literals and the constant expected.
+func sentenceOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return sentenceOf(e.X) + sentenceOf(e.Y)
+	case *ast.Ident:
+		return expectedPlaces
+	}
+	return literal(e)
 }
 
 // logCodes finds the codes of log lines, with the level and the first message of each. Those that the program puts together

@@ -339,7 +339,7 @@ func (a *alerts) missed(l *store.Fire) error {
 	if a.read == nil || l.Outcome != store.OutcomeMissed {
 		return nil
 	}
-	h := &alert.Happening{Event: alert.Missed, Origin: dag.OriginSchedule, Trigger: l.Trigger, Instant: l.Last, Message: clean(l.Reason), At: a.txn().now.Wall}
+	h := &alert.Happening{Event: alert.Missed, Origin: dag.OriginSchedule, Trigger: l.Trigger, Instant: l.Last, Message: clean(l.Reason.String()), At: a.txn().now.Wall}
 	if h.Course = (alert.Course{Instant: l.At, Created: l.At}); l.Key != "" {
 		h.Origin, h.Course.Instant = dag.OriginSensor, 0
 	}

@@ -265,11 +265,7 @@ func (f *firing) batch(b *Batch, h *Hearing, pos Position) (Taken, error) {
 	}
 	if b.Lost > 0 {
 		after := sha256.Sum256(b.After)
-		why := "events were lost before they could be read"
-		if b.Why != "" {
-			why += ": " + b.Why
-		}
-		if _, err := f.missed(0, b.Lost, "lost/"+hex.EncodeToString(after[:8]), why); err != nil {
+		if _, err := f.missed(0, b.Lost, "lost/"+hex.EncodeToString(after[:8]), store.Because("events_lost", b.Why)); err != nil {
 			return done, err
 		}
 	}
@@ -278,7 +274,7 @@ func (f *firing) batch(b *Batch, h *Hearing, pos Position) (Taken, error) {
 
 // missed writes a ledger line for events that start nothing, unless the ledger already has a line for the
 // key.
-func (f *firing) missed(at dag.Micros, count int64, key, reason string) (bool, error) {
+func (f *firing) missed(at dag.Micros, count int64, key string, reason store.Reason) (bool, error) {
 	was, err := f.s.firedBefore(keyOfTrigger(f.t), key)
 	if err != nil || was != nil {
 		return false, err

@@ -225,9 +225,9 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 		case t.State == store.TriggerPaused:
 			plan, err = s.planner.Passed(t, now, pausedReason(t))
 		case t.Next != 0 && t.Next <= now && s.byHand():
-			plan, err = s.planner.Passed(t, now, "no server ran to start it, and then the trigger was changed")
+			plan, err = s.planner.Passed(t, now, store.Because("changed_unstarted"))
 		case s.txn().rows >= takeMax*rowsPerItem: // more instants are due than one transaction can start
-			plan, err = s.planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
+			plan, err = s.planner.Passed(t, now, store.Because("changed_due"))
 		default:
 			plan, err = s.planner.Plan(t, now)
 		}
@@ -255,19 +255,20 @@ func (s *schedule) undecided(t *store.Trigger, now dag.Micros, cause error) erro
 		return nil
 	}
 	return s.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: t.Next, Last: t.Next, Count: 1,
-		Outcome: store.OutcomeMissed, Reason: "its declaration cannot be read: " + cause.Error()})
+		Outcome: store.OutcomeMissed, Reason: store.Because("declaration", cause.Error())})
 }
 
-func pausedReason(t *store.Trigger) string {
+// DeclaredPaused is the reason of a trigger that its workflow file declares as paused.
+const DeclaredPaused = "declared as paused"
+
+func pausedReason(t *store.Trigger) store.Reason {
 	switch {
-	case t.Actor == "" && t.Reason != "":
-		return t.Reason
-	case t.Actor == "":
-		return "the trigger is declared paused"
-	case t.Reason == "":
-		return "paused by " + t.Actor
+	case t.Actor != "":
+		return store.Because("paused", t.Actor, t.Reason)
+	case t.Reason == "" || t.Reason == DeclaredPaused:
+		return store.Because("paused_declared")
 	}
-	return "paused by " + t.Actor + ": " + t.Reason
+	return store.Because("paused_itself", t.Reason)
 }
 
 // triggersOf reads the rows of a workflow's triggers, as the transaction being made leaves them.

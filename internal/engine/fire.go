@@ -111,7 +111,7 @@ func (f *firing) start(is *Start) (Occurred, error) {
 	case why != "":
 		line.Outcome, line.Reason = store.OutcomeSkipped, why
 		if f.actor != "" {
-			line.Reason += ", when " + f.actor + " asked for it"
+			line.Reason = line.Reason.And("", store.Because("asked", f.actor))
 		}
 	default:
 		run, why, err := f.run(&wf, is)
@@ -127,18 +127,18 @@ func (f *firing) start(is *Start) (Occurred, error) {
 }
 
 // refused returns the reason why no run may start now. It returns "" if one may.
-func (f *firing) refused(wf *store.Workflow, is *Start) (why string, err error) {
+func (f *firing) refused(wf *store.Workflow, is *Start) (why store.Reason, err error) {
 	if is.Refused != "" {
 		return is.Refused, nil
 	}
 	if wf.State != store.WorkflowActive {
-		return "the workflow is " + wf.State, nil
+		return store.Because("workflow_state", wf.State), nil
 	}
 	if r := f.s.coalesced(wf.ID); r != nil {
-		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
+		return store.Because("overlap_waits", r.ID.String()), nil
 	}
 	if err := f.s.limits.quotas.roomAbout(wf); err != nil {
-		return err.Error(), nil
+		return quotaReason(err), nil
 	}
 	g, full, err := f.full()
 	if err != nil || !full || f.actor != "" {
@@ -146,15 +146,24 @@ func (f *firing) refused(wf *store.Workflow, is *Start) (why string, err error) 
 	}
 	switch f.pol.Overlap {
 	case OverlapSkip:
-		return fmt.Sprintf("overlap: run %s is active, and at most %d may be", oldest(g), f.pol.MaxRuns), nil
+		return store.Because("overlap_skip", oldest(g).String(), store.Number(int64(f.pol.MaxRuns))), nil
 	case OverlapQueue, OverlapAllow:
 		if g.waiting.Len() >= int(f.pol.QueueMax) {
-			return fmt.Sprintf("overlap: %d runs wait already", g.waiting.Len()), nil
+			return store.Because("overlap_queue", store.Number(int64(g.waiting.Len()))), nil
 		}
 	case OverlapCancel:
 		f.s.limits.cancelMembers(g, "overlap: cancel_running, a newer run takes over")
 	}
 	return "", nil
+}
+
+// quotaReason returns the reason of a fire that finds no room in a quota.
+func quotaReason(err error) store.Reason {
+	var over *store.QuotaError
+	if errors.As(err, &over) {
+		return store.Because("quota", over.Quota, over.Namespace, store.Number(over.Used), store.Number(over.Bound))
+	}
+	return store.Said(err.Error())
 }
 
 // full reports whether the trigger already has its maximum of unfinished runs.
@@ -184,7 +193,7 @@ func oldest(g *gate) dag.RunID {
 }
 
 // run makes the run of an instant or event. why is the reason if its parameters cannot be made.
-func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, err error) {
+func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why store.Reason, err error) {
 	version, err := f.s.startVersion(wf)
 	if err != nil {
 		return id, "", err
@@ -192,7 +201,7 @@ func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, e
 	params, err := f.s.expr.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: f.pol.Params, Instant: is.Instant, Event: is.Event})
 	switch {
 	case errors.Is(err, errkind.ErrInvalid):
-		return id, clean("its parameters: " + err.Error()), nil
+		return id, store.Because("parameters", clean(err.Error())), nil
 	case err != nil:
 		return id, "", err
 	}
@@ -259,7 +268,7 @@ func (l *fireLine) occurred() Occurred {
 // line writes a line of the ledger. If the last line has the same outcome, line adds the instants to it.
 func (s *schedule) line(l store.Fire) error {
 	l.Decided = s.txn().now.Wall
-	l.Reason = clean(l.Reason)
+	l.Reason = cleanReason(l.Reason)
 	s.txn().draft.fired(&l, s.txn().now.Wall)
 	if err := s.alerts.missed(&l); err != nil {
 		return err
@@ -317,9 +326,10 @@ func (s *schedule) prolong(k store.TriggerKey, last, by *store.Fire) {
 // missed changes the ledger's outcome for a run that did not begin in time.
 func (s *schedule) missed(r *dag.Run) error {
 	k := store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}
+	why := store.Because("not_begun", r.Fire.StartBy.Time().Format("2006-01-02T15:04:05Z07:00"))
 	for i := range s.txn().batch.Fires {
 		if l := &s.txn().batch.Fires[i]; l.Run == r.ID { // the line was written in this transaction
-			l.Outcome, l.Reason = store.OutcomeMissed, clean(r.Message)
+			l.Outcome, l.Reason = store.OutcomeMissed, why
 			return nil
 		}
 	}
@@ -335,7 +345,7 @@ func (s *schedule) missed(r *dag.Run) error {
 	}
 	u := store.FireUpdate{Fire: l, WasOutcome: l.Outcome, WasCount: l.Count}
 	s.txn().draft.fires[store.OutcomeMissed]++
-	u.Outcome, u.Reason, u.Decided = store.OutcomeMissed, clean(r.Message), s.txn().now.Wall
+	u.Outcome, u.Reason, u.Decided = store.OutcomeMissed, why, s.txn().now.Wall
 	s.txn().batch.FireUpdates = append(s.txn().batch.FireUpdates, u)
 	return nil
 }
@@ -343,7 +353,7 @@ func (s *schedule) missed(r *dag.Run) error {
 // Occur records an event of a sensor, or a person's request to fire. The outcome is durable when it returns.
 // Two calls with the same key make one fire.
 func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (Occurred, error) {
-	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason); err != nil {
+	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason.String()); err != nil {
 		return Occurred{}, err
 	}
 	if o.Key == "" && o.Filtered == "" {
@@ -369,14 +379,14 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 	known, err := s.seen(k, o)
 	switch {
 	case errors.Is(err, errFiltered):
-		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: err.Error()}}
+		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: store.Said(err.Error())}}
 	case err != nil:
 		return answer{err: err}
 	case o.Filtered != "":
 		if !known {
 			s.remember(o, filteredBy(k))
 		}
-		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: o.Filtered}}
+		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: store.Said(o.Filtered)}}
 	}
 	done, err := f.start(&Start{Instant: s.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event, Trace: o.Trace})
 	if err != nil {

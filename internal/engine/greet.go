@@ -138,7 +138,7 @@ func (s *schedule) startPaused(t *store.Trigger, p *Plan) error {
 			continue
 		}
 		err = s.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: is.Instant, Last: is.Instant, Count: 1, Key: is.Key,
-			Outcome: store.OutcomeSkipped, Reason: is.Reason + "; " + pausedReason(t)})
+			Outcome: store.OutcomeSkipped, Reason: is.Reason.And("; ", pausedReason(t))})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type Planner interface {
 	Plan(t *store.Trigger, now dag.Micros) (Plan, error)
 	// Passed decides the instants in (t.Decided, now] of a trigger that was paused in that time. Plan.Starts is
 	// empty.
-	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
+	Passed(t *store.Trigger, now dag.Micros, reason store.Reason) (Plan, error)
 	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. For a trigger
 	// of kind start, it decides about the start of the scheduler. A Plan without Starts may still change the
 	// row.
@@ -89,23 +89,23 @@ type Plan struct {
 
 // Start is a run that a trigger has to start.
 type Start struct {
-	Instant dag.Micros // the logical instant: trigger.time
-	Key     string     // an event's id; "" means an instant of the schedule
-	Late    bool       // the outcome is late, not fired
-	Reason  string     // the reason of the lateness, or a description of the event
-	Refused string     // the reason why no run may start, for the ledger; "" if a run may start
-	StartBy dag.Micros // 0 means no limit
-	Event   []byte     // a JSON value for trigger.event, or nil
-	Trace   string     // the trace context of the caller or event that started the run; "" if there is none
+	Instant dag.Micros   // the logical instant: trigger.time
+	Key     string       // an event's id; "" means an instant of the schedule
+	Late    bool         // the outcome is late, not fired
+	Reason  store.Reason // the reason of the lateness, or a description of the event
+	Refused store.Reason // the reason why no run may start, for the ledger; "" if a run may start
+	StartBy dag.Micros   // 0 means no limit
+	Event   []byte       // a JSON value for trigger.event, or nil
+	Trace   string       // the trace context of the caller or event that started the run; "" if there is none
 }
 
 // Occurrence is an event of a sensor, or a person's request that a trigger fires now.
 type Occurrence struct {
-	Key    string // the id of the event: an event that is delivered twice fires once
-	Event  []byte // a JSON value for trigger.event, or nil
-	Reason string // the event in a few words
-	Actor  string // the person who fires the trigger, even if it is paused; "" if a sensor fires the trigger
-	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "" if there is none
+	Key    string       // the id of the event: an event that is delivered twice fires once
+	Event  []byte       // a JSON value for trigger.event, or nil
+	Reason store.Reason // the event in a few words
+	Actor  string       // the person who fires the trigger, even if it is paused; "" if a sensor fires the trigger
+	Trace  string       // the trace context of the caller, as dag.ParseTrace returns it; "" if there is none
 	// Seen names the event across all triggers: an event with a known Key fires only one trigger. Key may be
 	// empty.
 	Seen struct{ Scope, Key string }
@@ -122,7 +122,7 @@ const OutcomeFiltered = "filtered"
 type Occurred struct {
 	Run      dag.RunID // zero if there is none
 	Outcome  string
-	Reason   string
+	Reason   store.Reason
 	Existing bool // the same occurrence was recorded before
 }
 

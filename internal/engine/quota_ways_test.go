@@ -212,7 +212,7 @@ func TestQuotaOfInstants(t *testing.T) {
 		until(3 * time.Hour)
 		var skipped int
 		for _, f := range x.lines(w.ID, "t") {
-			if f.Outcome == store.OutcomeSkipped && strings.Contains(f.Reason, "quota runs of namespace test: 1 runs have not ended") {
+			if f.Outcome == store.OutcomeSkipped && f.Reason == store.Because("quota", "runs", "test", "1", "1") {
 				skipped++
 			}
 		}

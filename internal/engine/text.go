@@ -7,6 +7,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
 )
 
 const (
@@ -34,6 +35,14 @@ func clean(s string) string {
 		s = strings.ReplaceAll(s, "\x00", "\uFFFD")
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// cleanReason does the same for the reason of a ledger line. A long reason loses its codes.
+func cleanReason(r store.Reason) store.Reason {
+	if len(r) > messageMax {
+		return store.Reason(clean(r.String()))
+	}
+	return store.Reason(clean(string(r)))
 }
 
 // cleanHandle returns a handle that every store can hold. It returns "" for an invalid handle, which is not

@@ -37,7 +37,7 @@ func TestGreet(t *testing.T) {
 			}
 			for _, l := range lines {
 				fired := l.Outcome == store.OutcomeFired && !l.Run.IsZero()
-				skipped := l.Outcome == store.OutcomeSkipped && l.Run.IsZero() && l.Reason == "the scheduler started; paused by ada: because"
+				skipped := l.Outcome == store.OutcomeSkipped && l.Run.IsZero() && l.Reason.String() == "the scheduler started; paused by ada: because"
 				if name == "paused" && !skipped || name != "paused" && !fired {
 					t.Errorf("%s: %+v", name, l)
 				}
@@ -76,7 +76,7 @@ func TestByHand(t *testing.T) {
 		for _, name := range []string{"edited", "paused"} {
 			lines := x.lines(w.ID, name)
 			if len(lines) != 1 || lines[0].Outcome != store.OutcomeSkipped || lines[0].Count != 30 ||
-				lines[0].Reason != "no server ran to start it, and then the trigger was changed" {
+				lines[0].Reason.String() != "no server ran to start it, and then the trigger was changed" {
 				t.Errorf("%s: %+v", name, lines)
 			}
 		}

@@ -172,10 +172,19 @@ func (s *Server) firePage(ctx context.Context, q store.FireQuery) (*jsonOut[api.
 	return list(items, next), nil
 }
 
+// fireReasons returns the codes of a reason.
+func fireReasons(r store.Reason) []api.FireReason {
+	out := []api.FireReason{}
+	for _, part := range r.Parts() {
+		out = append(out, api.FireReason{Code: part.Code, Args: part.Args})
+	}
+	return out
+}
+
 func fireOf(w *store.Workflow, f *store.Fire) api.Fire {
 	out := api.Fire{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Trigger: f.Trigger, At: instant(f.At), Last: instant(f.Last),
-		Count: f.Count, Outcome: f.Outcome, Reason: textOrNull(f.Reason), Key: textOrNull(f.Key), Decided: instant(f.Decided),
+		Count: f.Count, Outcome: f.Outcome, Reason: textOrNull(f.Reason.String()), Reasons: fireReasons(f.Reason), Key: textOrNull(f.Key), Decided: instant(f.Decided),
 	}
 	if !f.Run.IsZero() {
 		out.Run = textOrNull(f.Run.String())

@@ -350,16 +350,13 @@ func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurre
 	if key == "" {
 		key = uuid.NewString()
 	}
-	o := engine.Occurrence{Key: "manual/" + key, Actor: userOf(ctx), Reason: "by hand, " + userOf(ctx), Trace: callerTrace(ctx)}
-	if reason := in.reason(); reason != "" {
-		o.Reason += ": " + reason
-	}
+	o := engine.Occurrence{Key: "manual/" + key, Actor: userOf(ctx), Reason: store.Because("by_hand", userOf(ctx), in.reason()), Trace: callerTrace(ctx)}
 	done, err := s.engine.Occur(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, o)
 	if err != nil {
 		return nil, err
 	}
-	if done.Existing && !done.Run.IsZero() && done.Reason != o.Reason {
-		return nil, sameRequest(nil, []byte(o.Reason))
+	if done.Existing && !done.Run.IsZero() && done.Reason.String() != o.Reason.String() {
+		return nil, sameRequest(nil, []byte(o.Reason.String()))
 	}
 	return occurred(&w, &t, o.Key, done), nil
 }
@@ -368,7 +365,7 @@ func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurre
 func occurred(w *store.Workflow, t *store.Trigger, key string, done engine.Occurred) *occurrenceOut {
 	out := &occurrenceOut{Status: http.StatusOK, Body: api.Occurrence{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Trigger: t.Name, Key: textOrNull(key),
-		Outcome: done.Outcome, Reason: textOrNull(done.Reason), Existing: done.Existing,
+		Outcome: done.Outcome, Reason: textOrNull(done.Reason.String()), Reasons: fireReasons(done.Reason), Existing: done.Existing,
 	}}
 	if !done.Run.IsZero() {
 		out.Body.Run = textOrNull(done.Run.String())

@@ -349,7 +349,8 @@ func TestFireByHand(t *testing.T) {
 	}
 	must(b.client.PauseWorkflow(t.Context(), "timed"))
 	none := want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", ""), 200)
-	if none.Run != nil || none.Outcome != "skipped" || none.Reason == nil {
+	if none.Run != nil || none.Outcome != "skipped" || *none.Reason != "the workflow is paused, when local asked for it" ||
+		len(none.Reasons) != 2 || none.Reasons[0].Code != "workflow_state" || none.Reasons[0].Args["state"] != "paused" || none.Reasons[1].Args["actor"] != "local" {
 		t.Errorf("%+v", none)
 	}
 }
@@ -482,7 +483,8 @@ func TestMissedRunsSayWhy(t *testing.T) {
 	}
 	must(b.client.PauseSchedule(t.Context(), "impatient", "tick", ""))
 	lines := want[api.List[api.Fire]](t, b.get("/api/v1/fires?outcome=missed"), 200)
-	if len(lines.Items) == 0 || lines.Items[0].Reason == nil || lines.Items[0].Run == nil {
+	if len(lines.Items) == 0 || lines.Items[0].Reason == nil || lines.Items[0].Run == nil ||
+		len(lines.Items[0].Reasons) != 1 || lines.Items[0].Reasons[0].Code != "not_begun" || *missed.Message != "did not begin by "+lines.Items[0].Reasons[0].Args["until"] {
 		t.Errorf("%+v", lines.Items)
 	}
 	b.exec.end(held, succeeded())

@@ -87,7 +87,7 @@ func (l *Ledger) paused(b *store.Batch) (wrong []string) {
 		if len(t.Data) > 0 {
 			must(json.Unmarshal(t.Data, &data))
 		}
-		skipped := f.Outcome == store.OutcomeSkipped && strings.HasPrefix(f.Reason, "paused from")
+		skipped := f.Outcome == store.OutcomeSkipped && strings.HasPrefix(f.Reason.String(), "paused from")
 		for _, at := range instants(string(t.Spec), t.Kind, max(f.At-1, t.Decided), f.Last) {
 			is := false
 			for _, p := range data.Pauses {

@@ -76,7 +76,7 @@ type Fire struct {
 	Last     dag.Micros
 	Count    int64
 	Outcome  string
-	Reason   string
+	Reason   Reason
 	Run      dag.RunID // zero if there is none
 	Decided  dag.Micros
 }

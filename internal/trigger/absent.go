@@ -91,17 +91,17 @@ func (d *declared) came(m *memory, after, until dag.Micros) bool {
 	return false
 }
 
-// expected names the expected events, for sentences.
-func (d *declared) expected() string {
+// expected returns a reason about the expected events. more are the further values of its sentence.
+func (d *declared) expected(code string, more ...string) store.Reason {
 	if f := d.Absent.File; f != nil {
-		return "a file " + f.Pattern + " in " + f.Path
+		return store.Because(code, append([]string{f.Pattern, f.Path, ""}, more...)...)
 	}
 	r := d.Absent.RunOf
 	word := " or "
 	if r.All {
 		word = " and "
 	}
-	return "a run of " + strings.Join(r.Workflows, word)
+	return store.Because(code, append([]string{"", "", strings.Join(r.Workflows, word)}, more...)...)
 }
 
 // deadline returns the end of a span without an arrival. The span begins with the newest arrival or, without
@@ -159,11 +159,11 @@ func (d *declared) planAbsent(t *store.Trigger, now dag.Micros) (engine.Plan, er
 	}
 	p := planning{open: open{declared: d}, gap: d.gap(first, t.Decided, now)}
 	after := d.newestInstants(t.Decided, now, judgedMax)
-	p.line(t.Decided, after, store.OutcomeMissed, "nothing ran to look for "+d.expected())
+	p.line(t.Decided, after, store.OutcomeMissed, d.expected("absent_unchecked"))
 	var lacking []dag.Micros
 	for at := d.next(after); at != 0 && at <= now; at = d.next(at) {
 		if d.came(&m, d.last(at-1), at) {
-			p.line(at-1, at, store.OutcomeSkipped, d.expected()+" came")
+			p.line(at-1, at, store.OutcomeSkipped, d.expected("absent_came"))
 			continue
 		}
 		lacking = append(lacking, at)
@@ -192,15 +192,15 @@ func (p *planning) lacking(list []dag.Micros) {
 		late, newest := at <= p.missed, i == len(list)-1
 		switch {
 		case at <= p.expired:
-			p.line(at-1, at, store.OutcomeMissed, "nothing started it within its delay tolerance of "+p.DelayTolerance.String())
+			p.line(at-1, at, store.OutcomeMissed, store.Because("delay_tolerance", p.DelayTolerance.String()))
 		case late && p.Catchup == catchupNone:
-			p.line(at-1, at, store.OutcomeMissed, "nothing ran to start it; catchup is none")
+			p.line(at-1, at, store.OutcomeMissed, store.Because("catchup_none"))
 		case late && p.Catchup != catchupAll && !newest:
-			p.line(at-1, at, store.OutcomeMerged, "nothing ran to start it; the run for "+clock(list[len(list)-1])+" stands for it")
+			p.line(at-1, at, store.OutcomeMerged, store.Because("catchup_latest", clock(list[len(list)-1])))
 		default:
-			s := p.starting(at, "", p.expected()+" did not come by "+clock(at), nil)
+			s := p.starting(at, "", p.expected("absent_by", clock(at)), nil)
 			if s.Late = late; late {
-				s.Reason += "; started " + span(p.now-at) + " late: nothing ran to start it"
+				s.Reason = s.Reason.And("; ", store.Because("late", span(p.now-at)))
 			}
 			p.Starts = append(p.Starts, s)
 		}
@@ -233,10 +233,10 @@ func (d *declared) planSpan(t *store.Trigger, m *memory, now dag.Micros) engine.
 	if t.Next == 0 || t.Next > now {
 		return p
 	}
-	s := d.starting(t.Next, "", d.expected()+" did not come for "+d.Absent.By, nil)
+	s := d.starting(t.Next, "", d.expected("absent_for", d.Absent.By), nil)
 	if late := now - t.Next; late > lateAfter {
 		s.Late = true
-		s.Reason += "; started " + span(late) + " late: nothing ran to start it"
+		s.Reason = s.Reason.And("; ", store.Because("late", span(late)))
 	}
 	p.Starts = []engine.Start{s}
 	p.Next = now + max(micros(d.Absent.After()), second)
@@ -244,7 +244,7 @@ func (d *declared) planSpan(t *store.Trigger, m *memory, now dag.Micros) engine.
 }
 
 // passedAbsent implements Passed for absent.
-func (d *declared) passedAbsent(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
+func (d *declared) passedAbsent(t *store.Trigger, now dag.Micros, reason store.Reason) (engine.Plan, error) {
 	if d.when != nil {
 		return d.passedSchedule(t, now, reason), nil
 	}

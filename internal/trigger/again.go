@@ -62,7 +62,7 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 	p := unchanged(t)
 	if run.State == dag.RunStopped {
 		if m.Waiting != "" {
-			p.Lines = []store.Fire{d.event(now, m.Waiting, "run "+run.Run.String()+" was stopped, so the trigger starts no other run")}
+			p.Lines = []store.Fire{d.event(now, m.Waiting, store.Because("again_stopped", run.Run.String()))}
 			m.Waiting, p.Next = "", 0
 			p.Data = m.pack()
 		}
@@ -70,7 +70,7 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 	}
 	if m.Waiting != "" {
 		if m.Waiting != run.Run.String() {
-			p.Lines = []store.Fire{d.event(now, run.Run.String(), "another start is waiting for max_per_hour, until "+clock(t.Next))}
+			p.Lines = []store.Fire{d.event(now, run.Run.String(), store.Because("again_waiting", clock(t.Next)))}
 		}
 		return p, nil
 	}
@@ -83,14 +83,14 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 		p.Data = m.pack()
 		return p, nil
 	}
-	p.Starts = []engine.Start{d.starting(run.Finished, run.Run.String(), "run "+run.Run.String()+" "+run.State.String(), nil)}
+	p.Starts = []engine.Start{d.starting(run.Finished, run.Run.String(), store.Because("again", run.Run.String(), run.State.String()), nil)}
 	m.noted(started, now, d.Again.MaxPerHour)
 	p.Data = m.pack()
 	return p, nil
 }
 
 // event returns a ledger line for an event that starts nothing.
-func (d *declared) event(at dag.Micros, key, reason string) store.Fire {
+func (d *declared) event(at dag.Micros, key string, reason store.Reason) store.Fire {
 	return store.Fire{At: at, Key: key, Last: at, Count: 1, Outcome: store.OutcomeSkipped, Reason: reason}
 }
 
@@ -112,9 +112,9 @@ func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, err
 	if err != nil {
 		return engine.Plan{}, err
 	}
-	s := d.starting(t.Next, m.Waiting, fmt.Sprintf("run %s ended; max_per_hour: %d", m.Waiting, d.Again.MaxPerHour), nil)
+	s := d.starting(t.Next, m.Waiting, store.Because("again_waited", m.Waiting, store.Number(int64(d.Again.MaxPerHour))), nil)
 	if late := now - t.Next; late > lateAfter {
-		s.Late, s.Reason = true, "started "+span(late)+" late: nothing ran to start it"
+		s.Late, s.Reason = true, store.Because("late", span(late))
 	}
 	p.Starts, p.Next = []engine.Start{s}, 0
 	m.Waiting = ""

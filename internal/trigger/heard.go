@@ -104,14 +104,14 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 }
 
 // passedSensor returns one line for the time in which a sensor was paused and received no event.
-func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
+func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason store.Reason) engine.Plan {
 	p := d.waiting(t, now)
 	if d.Intake != nil { // the source continues at its cursor, so no event is skipped
 		return p
 	}
 	if now > t.Decided && d.Kind != workflow.KindStart { // with KindStart each start has a line of its own
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
-			Reason: reason + "; events of that time start nothing"}}
+			Reason: reason.And("; ", store.Because("paused_events"))}}
 	}
 	return p
 }
@@ -195,7 +195,7 @@ func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan,
 // reason. The line has the key of the run, so an end with an outcome gets no second one.
 func (d *declared) refused(t *store.Trigger, run *engine.Ended) engine.Plan {
 	p, s := unchanged(t), d.starting(run.Finished, run.Run.String(), "", nil)
-	s.Refused = run.Refused
+	s.Refused = store.Because("offers", run.Refused)
 	p.Starts = []engine.Start{s}
 	return p
 }
@@ -257,7 +257,8 @@ func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Pla
 		entry
 		Runs []entry `json:"runs"`
 	}{}
-	var words, ids []string
+	var ids []string
+	var reason store.Reason
 	var at dag.Micros
 	for _, name := range names {
 		r := runs[name]
@@ -269,7 +270,12 @@ func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Pla
 			at, event.entry = r.At, e
 		}
 		event.Runs = append(event.Runs, e)
-		words, ids = append(words, name+" "+r.End), append(ids, r.Run)
+		ids = append(ids, r.Run)
+		if end := store.Because("run_of", name, r.End); reason == "" {
+			reason = end
+		} else {
+			reason = reason.And(", ", end)
+		}
 	}
 	key := ids[0]
 	if len(ids) > 1 {
@@ -278,12 +284,12 @@ func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Pla
 		key = "all/" + hex.EncodeToString(sum[:16])
 	}
 	p := unchanged(t)
-	p.Starts = []engine.Start{d.starting(at, key, strings.Join(words, ", "), encode(event))}
+	p.Starts = []engine.Start{d.starting(at, key, reason, encode(event))}
 	return p
 }
 
 // starting returns a start for an event.
-func (d *declared) starting(at dag.Micros, key, reason string, event []byte) engine.Start {
+func (d *declared) starting(at dag.Micros, key string, reason store.Reason, event []byte) engine.Start {
 	s := engine.Start{Instant: at, Key: key, Reason: reason, Event: event}
 	if d.DelayTolerance > 0 {
 		s.StartBy = at + micros(d.DelayTolerance)

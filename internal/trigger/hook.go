@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -105,7 +106,7 @@ func VerifyHook(t *workflow.Trigger, keys [][]byte, call Call, now dag.Micros) (
 	case !passes:
 		return none, fmt.Errorf("%w: the filter of the trigger is false for this call", ErrFiltered)
 	}
-	none.Key, none.Event, none.Reason = p.key, event, "a signed call"
+	none.Key, none.Event, none.Reason = p.key, event, store.Because("webhook")
 	return none, nil
 }
 

@@ -113,13 +113,13 @@ func (p *Planner) Hears(t *store.Trigger, b *engine.Batch, now dag.Micros) (engi
 	}
 	for i := range b.Events {
 		ev := &b.Events[i]
-		s := d.starting(instantOf(ev, now), ev.Key, ev.Reason, ev.Value)
+		s := d.starting(instantOf(ev, now), ev.Key, store.Said(ev.Reason), ev.Value)
 		outside, _, err := d.outside(s.Instant)
 		if err != nil {
 			return h, err
 		}
 		if ev.Value == nil {
-			s.Reason = "the event cannot be read: " + ev.Reason
+			s.Reason = store.Because("event_unread", ev.Reason)
 			h.Missed = append(h.Missed, s)
 			continue
 		}
@@ -128,7 +128,7 @@ func (p *Planner) Hears(t *store.Trigger, b *engine.Batch, now dag.Micros) (engi
 		case outside:
 			h.Filtered++
 		case err != nil:
-			s.Reason = "the event cannot be evaluated: " + err.Error()
+			s.Reason = store.Because("event_failed", err.Error())
 			h.Missed = append(h.Missed, s)
 		case !holds:
 			h.Filtered++
@@ -168,7 +168,7 @@ func inBatches(all []engine.Start, most int) []engine.Start {
 			fmt.Fprintf(keys, "%d %s", len(part[i].Key), part[i].Key)
 		}
 		is.Key, is.Event = "batch/"+hex.EncodeToString(keys.Sum(nil)[:16]), encode(event)
-		is.Reason = fmt.Sprintf("%d events", len(part))
+		is.Reason = store.Because("events", store.Number(int64(len(part))))
 		out = append(out, is)
 	}
 	return out

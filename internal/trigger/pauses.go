@@ -85,15 +85,8 @@ func PauseAt(pauses []engine.PlannedPause, at dag.Micros) *engine.PlannedPause {
 }
 
 // pauseReason returns the reason in the ledger for the instants of a planned pause.
-func pauseReason(s *engine.PlannedPause) string {
-	text := "paused from " + clock(s.From) + " until " + clock(s.Until)
-	if s.Actor != "" {
-		text += " by " + s.Actor
-	}
-	if s.Reason != "" {
-		text += ": " + s.Reason
-	}
-	return text
+func pauseReason(s *engine.PlannedPause) store.Reason {
+	return store.Because("paused_planned", clock(s.From), clock(s.Until), s.Actor, s.Reason)
 }
 
 // next returns the first instant after the given one that is not paused, or 0 if there is none.

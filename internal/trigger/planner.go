@@ -151,7 +151,7 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	t.Next, t.Decided, t.Since = 0, now, now
 	t.State, t.Actor, t.Reason = store.TriggerActive, "", ""
 	if d.Paused {
-		t.State, t.Reason = store.TriggerPaused, "declared as paused"
+		t.State, t.Reason = store.TriggerPaused, engine.DeclaredPaused
 	}
 	switch {
 	case d.Kind == workflow.KindAgain:
@@ -196,7 +196,7 @@ func (d *declared) waiting(t *store.Trigger, now dag.Micros) engine.Plan {
 }
 
 // Passed decides the instants in (t.Decided, now], during which a trigger was paused.
-func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
+func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason store.Reason) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
 	case err != nil:
@@ -238,7 +238,7 @@ func (d *declared) heardStart(t *store.Trigger, run *engine.Ended) (engine.Plan,
 		return quiet(t, over), err
 	}
 	p := unchanged(t)
-	p.Starts = []engine.Start{d.starting(run.Finished, run.Start, "the scheduler started", nil)}
+	p.Starts = []engine.Start{d.starting(run.Finished, run.Start, store.Because("start"), nil)}
 	return p, nil
 }
 

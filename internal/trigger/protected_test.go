@@ -64,7 +64,7 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 			pass(time.Minute)
 			names := []string{}
 			for _, o := range w.fired {
-				names = append(names, o.Reason)
+				names = append(names, o.Reason.String())
 			}
 			state, _ := w.State(store.TriggerKey{Workflow: dag.WorkflowID(1), Name: "t"})
 			switch {

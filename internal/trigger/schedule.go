@@ -59,7 +59,7 @@ func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) (engine.Plan, 
 	if d.Count > 0 {
 		p.left = min(p.left, d.Count-t.Fired)
 	}
-	p.line(p.from, p.expired, store.OutcomeMissed, "nothing started it within its delay tolerance of "+d.DelayTolerance.String())
+	p.line(p.from, p.expired, store.OutcomeMissed, store.Because("delay_tolerance", d.DelayTolerance.String()))
 	switch {
 	case d.Catchup == catchupAll:
 		p.all()
@@ -114,7 +114,7 @@ type planning struct {
 
 // line adds ledger lines for the instants in (after, until] that are not paused. No line contains a paused
 // instant.
-func (p *planning) line(after, until dag.Micros, outcome, reason string) {
+func (p *planning) line(after, until dag.Micros, outcome string, reason store.Reason) {
 	for i := range p.pauses {
 		s := &p.pauses[i]
 		p.whole(after, min(until, s.From-1), outcome, reason)
@@ -124,7 +124,7 @@ func (p *planning) line(after, until dag.Micros, outcome, reason string) {
 }
 
 // whole adds a ledger line for all instants in (after, until].
-func (p *planning) whole(after, until dag.Micros, outcome, reason string) {
+func (p *planning) whole(after, until dag.Micros, outcome string, reason store.Reason) {
 	if n := p.declared.count(after, until); n > 0 {
 		p.Lines = append(p.Lines, store.Fire{At: p.declared.next(after), Last: p.declared.last(until), Count: n, Outcome: outcome, Reason: reason})
 	}
@@ -137,14 +137,14 @@ func (p *planning) newest() {
 		return
 	}
 	if p.Catchup == catchupNone {
-		const reason = "nothing ran to start it; catchup is none"
+		reason := store.Because("catchup_none")
 		if newest <= p.missed {
 			p.line(p.expired, p.now, store.OutcomeMissed, reason)
 			return
 		}
 		p.line(p.expired, newest-1, store.OutcomeMissed, reason)
 	} else {
-		p.line(p.expired, newest-1, store.OutcomeMerged, "nothing ran to start it; the run for "+clock(newest)+" stands for it")
+		p.line(p.expired, newest-1, store.OutcomeMerged, store.Because("catchup_latest", clock(newest)))
 	}
 	p.start(newest - 1)
 }
@@ -154,7 +154,7 @@ func (p *planning) all() {
 	after := p.expired
 	if limit := int64(p.CatchupLimit); p.count(p.expired, p.missed) > limit {
 		after = p.before(limit)
-		p.line(p.expired, after, store.OutcomeMissed, fmt.Sprintf("nothing ran to start it; catchup_limit is %d", limit))
+		p.line(p.expired, after, store.OutcomeMissed, store.Because("catchup_limit", store.Number(limit)))
 	}
 	p.start(after)
 }
@@ -181,7 +181,7 @@ func (p *planning) start(after dag.Micros) {
 		p.left--
 		s := engine.Start{Instant: at}
 		if at <= p.missed {
-			s.Late, s.Reason = true, "started "+span(p.now-at)+" late: nothing ran to start it"
+			s.Late, s.Reason = true, store.Because("late", span(p.now-at))
 		}
 		if p.DelayTolerance > 0 {
 			s.StartBy = at + micros(p.DelayTolerance)
@@ -207,7 +207,7 @@ func (p *planning) ends(at dag.Micros) bool {
 }
 
 // passedSchedule implements Passed for triggers whose instants follow from the clock alone.
-func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
+func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason store.Reason) engine.Plan {
 	if now < t.Decided {
 		return unchanged(t)
 	}

@@ -207,7 +207,7 @@ func TestRefusedEnds(t *testing.T) {
 			if err != nil || len(plan.Starts) != starts || plan.Data != nil || plan.Next != row.Next {
 				t.Fatalf("%s, %s: %+v, %v", d.Kind, state, plan, err)
 			}
-			if starts > 0 && (plan.Starts[0].Refused != "offers: no" || plan.Starts[0].Key != (dag.RunID{15: 7}).String()) {
+			if starts > 0 && (plan.Starts[0].Refused.String() != "offers: no" || plan.Starts[0].Key != (dag.RunID{15: 7}).String()) {
 				t.Errorf("%s: %+v", d.Kind, plan.Starts[0])
 			}
 		}
@@ -329,7 +329,7 @@ func TestAbsent(t *testing.T) {
 			carry(&row, &plan)
 		}
 		plan, err := p.Plan(&row, at(t, "2026-01-01T06:00:00Z"))
-		if err != nil || len(plan.Lines) != 1 || plan.Lines[0].Reason != "a file *.csv in /in came" {
+		if err != nil || len(plan.Lines) != 1 || plan.Lines[0].Reason.String() != "a file *.csv in /in came" {
 			t.Errorf("%s%v", shown(&plan), err)
 		}
 	})

@@ -439,6 +439,6 @@ func (w *Watch) deliver(ctx context.Context, f *folder, name string, a *arrival)
 		Modified string `json:"modified"`
 	}{full, name, a.size, a.modified.UTC().Format(time.RFC3339Nano)}
 	_, err := w.cfg.Fire(ctx, f.key, engine.Occurrence{Key: "file/" + hex.EncodeToString(sum[:16]), Event: encode(event),
-		Reason: strings.ToValidUTF8("file "+name+" arrived", "\uFFFD")})
+		Reason: store.Because("file", strings.ToValidUTF8(name, "\uFFFD"))})
 	return err
 }

@@ -70,7 +70,7 @@ func (w *watching) names(t *testing.T) string {
 		if err := json.Unmarshal(o.Event, &e); err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Base(e.Path) != e.Name || o.Reason != "file "+e.Name+" arrived" {
+		if filepath.Base(e.Path) != e.Name || o.Reason.String() != "file "+e.Name+" arrived" {
 			t.Errorf("%s: %s", o.Event, o.Reason)
 		}
 		all = append(all, e.Name)

@@ -139,7 +139,7 @@ func (x *tx) deleteTrigger(t *store.Trigger) error {
 }
 
 func checkFire(f *store.Fire) error {
-	if err := checkTexts("fire", f.Trigger, f.Key, f.Reason); err != nil {
+	if err := checkTexts("fire", f.Trigger, f.Key, string(f.Reason)); err != nil {
 		return err
 	}
 	return checkSize("fire of trigger "+f.Trigger, len(f.Trigger)+len(f.Key)+len(f.Reason))

@@ -187,7 +187,7 @@ func scanTriggerKey(c *row, k *store.TriggerKey) error {
 
 func scanFire(c *row, f *store.Fire) error {
 	f.Workflow, f.Trigger, f.At, f.Key = dag.WorkflowID(c.int()), c.text(), c.micros(), c.text()
-	f.Last, f.Count, f.Outcome, f.Reason = c.micros(), c.int(), c.text(), c.text()
+	f.Last, f.Count, f.Outcome, f.Reason = c.micros(), c.int(), c.text(), store.Reason(c.text())
 	if c.values[c.col] != nil {
 		f.Run = c.id()
 	} else {

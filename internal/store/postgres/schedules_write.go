@@ -123,7 +123,7 @@ func (x *tx) fires(c *store.ScheduleChanges) {
 
 // fireState appends the columns of a line that can change.
 func fireState(rows *rows, f *store.Fire) {
-	rows.int8(int64(f.Last)).int8(f.Count).text(f.Outcome).text(f.Reason).idOrNull(&f.Run).int8(int64(f.Decided))
+	rows.int8(int64(f.Last)).int8(f.Count).text(f.Outcome).text(string(f.Reason)).idOrNull(&f.Run).int8(int64(f.Decided))
 }
 
 func (x *tx) updateFires(c *store.ScheduleChanges) {

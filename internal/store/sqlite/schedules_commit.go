@@ -157,7 +157,7 @@ func (d *DB) fires(c *store.ScheduleChanges) error {
 // fireState binds the columns of a line that can change.
 func fireState(s *stmt, f *store.Fire) *stmt {
 	s.row().int(int64(f.Workflow)).text(f.Trigger).int(int64(f.At)).text(f.Key).int(int64(f.Last)).int(f.Count).
-		text(f.Outcome).text(f.Reason)
+		text(f.Outcome).text(string(f.Reason))
 	if f.Run.IsZero() {
 		s.null()
 	} else {

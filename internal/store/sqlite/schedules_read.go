@@ -232,7 +232,7 @@ func scanTriggerKey(s *sqlite.Stmt, k *store.TriggerKey) error {
 func scanFire(s *sqlite.Stmt, f *store.Fire) error {
 	c := row{s: s}
 	f.Workflow, f.Trigger, f.At, f.Key = dag.WorkflowID(c.int()), c.text(), c.micros(), c.text()
-	f.Last, f.Count, f.Outcome, f.Reason = c.micros(), c.int(), c.text(), c.text()
+	f.Last, f.Count, f.Outcome, f.Reason = c.micros(), c.int(), c.text(), store.Reason(c.text())
 	if s.ColumnIsNull(c.col) {
 		c.skip()
 	} else {

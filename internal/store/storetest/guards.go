@@ -336,8 +336,8 @@ func texts() []check {
 		{"what an updated trigger hears of", func(x *store.Batch, s string) { x.TriggerUpdates[0].On = []string{s} }},
 		{"fire's trigger", func(x *store.Batch, s string) { x.Fires[0].Trigger = s }},
 		{"fire's key", func(x *store.Batch, s string) { x.Fires[0].Key = s }},
-		{"fire's reason", func(x *store.Batch, s string) { x.Fires[0].Reason = s }},
-		{"updated fire's reason", func(x *store.Batch, s string) { x.FireUpdates[0].Reason = s }},
+		{"fire's reason", func(x *store.Batch, s string) { x.Fires[0].Reason = store.Reason(s) }},
+		{"updated fire's reason", func(x *store.Batch, s string) { x.FireUpdates[0].Reason = store.Reason(s) }},
 		{"backfill's trigger", func(x *store.Batch, s string) { x.BackfillInserts[0].Trigger = s }},
 		{"backfill's user", func(x *store.Batch, s string) { x.BackfillInserts[0].User = s }},
 	}

@@ -275,7 +275,7 @@ func fireFields(b *bed) {
 		{Workflow: 3, Trigger: "bare", Outcome: store.OutcomeFired},
 		{Workflow: math.MaxInt64, Trigger: "greatest", At: math.MaxInt64 - 1, Last: math.MaxInt64, Count: math.MaxInt64, Outcome: store.OutcomeMerged, Decided: math.MaxInt64},
 		{Workflow: 1, Trigger: "least", At: math.MinInt64, Last: -1, Count: -1, Outcome: store.OutcomeMissed, Decided: math.MinInt64, Run: dag.RunID{15: 1}},
-		{Workflow: 1, Trigger: strings.Repeat("t", 128), Key: strings.Repeat("é", 250), Reason: strings.Repeat("r", 1<<16), Count: 1, Outcome: store.OutcomeSkipped},
+		{Workflow: 1, Trigger: strings.Repeat("t", 128), Key: strings.Repeat("é", 250), Reason: store.Reason(strings.Repeat("r", 1<<16)), Count: 1, Outcome: store.OutcomeSkipped},
 	} {
 		b.put(func(x *store.Batch) { x.Fires = []store.Fire{f} })
 		last, err := b.s.LastFire(b.ctx, f.Workflow, f.Trigger)

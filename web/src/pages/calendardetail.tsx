@@ -12,6 +12,7 @@ import { rich, t } from '../text/t'
 import { workflowOf } from './alertdata'
 import { endOf, pausesIn, readKey, type View } from './calendardata'
 import { PauseRange, Pauses } from './pauserange'
+import { FireWhy } from './reasons'
 
 const shownMax = 200
 
@@ -164,7 +165,11 @@ function Fires({ inside, failed }: { inside: Fire[]; failed: ReadonlySet<string>
           <p>
             <WorkflowLink name={f.workflow} tab="triggers" /> <span className="sub">{f.trigger}</span>
           </p>
-          {f.reason ? <p className="sub">{f.reason}</p> : null}
+          {f.reason ? (
+            <p className="sub">
+              <FireWhy f={f} />
+            </p>
+          ) : null}
         </li>
       ))}
       {inside.length > shownMax ? (

@@ -23,7 +23,7 @@ import { failing, hours, telling, type Waiting, waiting } from './homedata'
 import { Past } from './homepast'
 import { NodeLink } from './nodeparts'
 import { crowded, waitersOf } from './queuedata'
-import { Reasons } from './reasons'
+import { FireWhy, Reasons } from './reasons'
 
 const dayMs = 86_400_000
 const shownMax = 8
@@ -353,7 +353,7 @@ function Late({ fire }: { fire: Fire }) {
         </span>
         <p className="sub">
           {fire.reason ? (
-            <span lang="en">{fire.reason}</span>
+            <FireWhy f={fire} />
           ) : fire.outcome === 'late' ? (
             t('It fired late.')
           ) : (

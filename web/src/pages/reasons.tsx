@@ -1,8 +1,9 @@
-import type { Reason } from '../api/types'
+import type { Fire, Reason } from '../api/types'
+import { clock } from '../kit/format'
 import { Ago, Clock, Copy, RunLink } from '../kit/parts'
 import { lookOf } from '../kit/states'
 import { partsOf, withoutState } from '../text/reason'
-import { byCode, rich, t } from '../text/t'
+import { byCode, rich, spanWords, t } from '../text/t'
 
 /** Shows the reasons for the present state of an object, and what would change it. */
 export function Reasons({
@@ -64,6 +65,36 @@ export function What({ r }: { r: Reason }) {
       {own ? <span lang="en"> ({String(own)})</span> : null}
     </>
   )
+}
+
+const times = new Set(['instant', 'from', 'until'])
+const spans = new Set(['late', 'tolerance', 'span'])
+
+const shownArg = (name: string, value: string) => {
+  if (times.has(name)) return clock(value)
+  if (spans.has(name)) return spanWords(value)
+  return name === 'state' ? lookOf(value).label : value
+}
+
+/**
+ * Returns the reason of a fire in the language of the page. It returns undefined if the page is in English, or if
+ * a part of the reason has no text.
+ */
+export function fireWords({ reasons }: Pick<Fire, 'reasons'>): string | undefined {
+  // A node of an earlier version sends none.
+  const parts = (reasons ?? []).map(({ code, args }) =>
+    byCode(
+      `fire.${code}`,
+      Object.fromEntries(Object.entries(args).map(([name, value]) => [name, shownArg(name, value)])),
+    ),
+  )
+  return parts.length > 0 && parts.every((part) => part !== undefined) ? parts.join('；') : undefined
+}
+
+/** Shows the reason of a fire. */
+export function FireWhy({ f }: { f: Pick<Fire, 'reason' | 'reasons'> }) {
+  const words = fireWords(f)
+  return <span lang={words ? undefined : 'en'}>{words ?? f.reason}</span>
 }
 
 /** What would change the state. A command in the text is shown as one, and can be copied. */

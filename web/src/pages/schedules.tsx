@@ -12,6 +12,7 @@ import { useWatch } from '../live/live'
 import { t } from '../text/t'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
+import { FireWhy } from './reasons'
 import { SourceState } from './sourceparts'
 
 const tabs = [
@@ -212,8 +213,8 @@ export function Missed() {
                         <WorkflowLink name={f.workflow} />{' '}
                         <TriggerLink workflow={f.workflow} name={f.trigger} />
                       </td>
-                      <td className="sub" lang="en">
-                        {f.reason ?? ''}
+                      <td className="sub">
+                        <FireWhy f={f} />
                       </td>
                       <td>{f.run ? <RunLink id={f.run} /> : null}</td>
                     </tr>

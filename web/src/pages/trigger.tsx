@@ -19,6 +19,7 @@ import { isTimed } from './backfilldata'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
 import { Pauses } from './pauserange'
+import { FireWhy, fireWords } from './reasons'
 import { SeekDialog, SourcePanel } from './sourceparts'
 
 const keyOf = (workflow: string) => `workflow ${workflow}`
@@ -140,7 +141,7 @@ const fireOf = (s: Schedule, where: string): Question => ({
         ? t('{name} fired: its run is in the ledger.', { name: s.name })
         : t('{name} did not start a run: {reason}.', {
             name: s.name,
-            reason: done.reason ?? labelIn(done.outcome),
+            reason: fireWords(done) ?? done.reason ?? labelIn(done.outcome),
           }),
       done.run ? {} : { bad: true },
     )
@@ -272,8 +273,8 @@ function Ledger({ s, where }: { s: Schedule; where: string }) {
                           <span className="sub"> {t('and {n} more', { n: f.count - 1 })}</span>
                         ) : null}
                       </td>
-                      <td className="sub" lang="en">
-                        {f.reason ?? ''}
+                      <td className="sub">
+                        <FireWhy f={f} />
                       </td>
                       <td>{f.run ? <RunLink id={f.run} /> : null}</td>
                     </tr>

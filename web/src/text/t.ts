@@ -13,6 +13,7 @@ export type Catalogue = {
   texts: Record<string, string>
   codes: Record<string, string>
   ruleWords: (rule: Rule) => string | undefined
+  spanWords: (span: string) => string | undefined
 }
 
 /** The languages of the page, each by its own name. */
@@ -107,17 +108,15 @@ export function rich<const K extends string>(key: K, ...[values]: Values<K, Reac
  * Returns the text in the language of the page for a sentence of the server, by its code, such as
  * 'reason.queue_full'. It returns undefined if the page is in English, has no text for the code, or did not
  * get a value that the text needs.
+ * A part of the text in brackets is left out if its value is missing.
  */
 export function byCode(code: string, values: Record<string, unknown> = {}): string | undefined {
   const text = catalogue?.codes[code]
   if (!text) return undefined
-  let whole = true
-  const said = text.replace(place, (_, name: string) => {
-    const value = values[name]
-    if (value === undefined || value === null || value === '') whole = false
-    return String(value)
-  })
-  return whole ? said : undefined
+  const isWhole = (part: string) =>
+    [...part.matchAll(place)].every(([, name = '']) => (values[name] ?? '') !== '')
+  const parts = text.replace(/\[([^\]]*)\]/g, (_, part: string) => (isWhole(part) ? part : ''))
+  return isWhole(parts) ? parts.replace(place, (_, name: string) => String(values[name])) : undefined
 }
 
 /**
@@ -125,6 +124,9 @@ export function byCode(code: string, values: Record<string, unknown> = {}): stri
  * the rule.
  */
 export const ruleWords = (rule: Rule): string | undefined => catalogue?.ruleWords(rule)
+
+/** Returns a span as files write it, such as 1h30m, in the language of the page. */
+export const spanWords = (span: string): string => catalogue?.spanWords(span) ?? span
 
 /** Loads the descriptions of keys of a workflow file; none: those of the server are in the language of the page. */
 export async function keyWords(): Promise<Record<string, string>> {

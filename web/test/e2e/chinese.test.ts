@@ -16,6 +16,7 @@ beforeAll(async () => {
     'asks',
     'name: asks\ntriggers: [{name: daily, cron: "0 3 * * *"}]\nalerts: [{on: failed, to: ops}]\ntasks: {ok: {approval: {}}}\n',
   )
+  await call(server.base, '/schedules/default/asks/daily:trigger', { reason: 'a test' })
   await call(server.base, '/runs', { workflow: 'asks' })
   const { id } = await call(server.base, '/runs', { workflow: 'job-center', params: { fail: 't4' } })
   expect(await ended(server.base, id)).toBe('failed')
@@ -68,6 +69,7 @@ const pages = [
   '/r/FAILED?task=t4',
   '/r/FAILED?view=about',
   '/schedules/calendar',
+  '/t/default/asks/daily',
   '/approvals',
   '/queues',
   '/cluster',
@@ -91,6 +93,17 @@ test('the main pages are in Chinese, without faults, and fit a small screen', as
       .soft(await page.evaluate(() => document.documentElement.scrollWidth), `${where} at 320 px`)
       .toBe(320)
   }
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test('the ledger says why in Chinese, and the editor what a key means', async () => {
+  const { context, wrong } = await contextOf(browser, server.base, { locale: 'zh-CN' })
+  const page = await context.newPage()
+  await goTo(page, `${server.base}/t/default/asks/daily`)
+  await page.getByText(/^由 .+ 手动触发：a test$/).waitFor()
+  await goTo(page, `${server.base}/edit/default/job-center?task=t4`)
+  await page.getByTitle('一次尝试的执行时限；0 取消默认值的限制。').first().waitFor()
   expect(wrong).toEqual([])
   await context.close()
 })

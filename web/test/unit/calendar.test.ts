@@ -34,6 +34,7 @@ const fire = (o: Partial<Fire>): Fire => ({
   namespace: 'default',
   outcome: 'fired',
   reason: null,
+  reasons: [],
   run: null,
   trigger: 't',
   workflow: 'w',

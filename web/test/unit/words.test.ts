@@ -32,11 +32,14 @@ test('every problem, reason and cause of the server has a Chinese text under its
   expect(causes.length).toBeGreaterThan(25)
   const wanted = [
     ...[...codesOf('Problems of the REST API'), 'network'].map((code) => `problem.${code}`),
+    ...codesOf('Reasons of fires').map((code) => `fire.${code}`),
     ...codesOf('Reasons of explain').flatMap((code) => [`reason.${code}`, `remedy.${code}`]),
     ...causes.map((code) => `cause.${code}`),
   ]
   expect(wanted.length).toBeGreaterThan(100)
   expect(Object.keys(catalogue.codes).sort()).toEqual(wanted.sort())
+  for (const [, code = '', sentence = ''] of page.matchAll(/^\| `(\w+)` \| `(.*)` \|$/gm))
+    expect([code, placesOf(catalogue.codes[`fire.${code}`] ?? '')]).toEqual([code, placesOf(sentence)])
 })
 
 test('every kind of trigger has its rule in Chinese words', () => {
@@ -117,6 +120,9 @@ test('Chinese: the texts of the page, and those of the server unless a value is 
     '队列 q 的名额已全部占用（2/2）。',
   )
   expect(byCode('reason.queue_full', { queue: 'q' })).toBeUndefined()
+  expect(byCode('fire.by_hand', { actor: 'ada' })).toBe('由 ada 手动触发')
+  expect(byCode('fire.by_hand', { actor: 'ada', reason: '[x]' })).toBe('由 ada 手动触发：[x]')
+  expect(byCode('fire.by_hand', { reason: 'x' })).toBeUndefined()
   expect(byCode('reason.of_tomorrow')).toBeUndefined()
   expect((await keyWords())['retry.max']).toBe('首次尝试之后的重试次数。')
 })

@@ -91,9 +91,17 @@ type Fire struct {
 	Count     int64   `json:"count" doc:"The number of instants of the line."`
 	Outcome   string  `json:"outcome" enum:"fired,late,skipped,merged,missed"`
 	Reason    *string `json:"reason"`
-	Run       *string `json:"run" doc:"null: none was started."`
-	Key       *string `json:"key" doc:"Id of the event; null: an instant of the schedule."`
-	Decided   Time    `json:"decided" format:"date-time" doc:"When it was written."`
+	// Reasons are the parts of Reason.
+	Reasons []FireReason `json:"reasons" doc:"The parts of reason by their codes. Empty: the reason came from outside, or from an earlier version."`
+	Run     *string      `json:"run" doc:"null: none was started."`
+	Key     *string      `json:"key" doc:"Id of the event; null: an instant of the schedule."`
+	Decided Time         `json:"decided" format:"date-time" doc:"When it was written."`
+}
+
+// FireReason is a part of the reason of a fire.
+type FireReason struct {
+	Code string            `json:"code" doc:"Stable: the page errors.md of the documentation lists all codes."`
+	Args map[string]string `json:"args" doc:"The values in the sentence. Their names are stable for each code."`
 }
 
 // FireDay counts the instants of ledger lines that were deleted, by the day on which each line began.
@@ -145,7 +153,9 @@ type Occurrence struct {
 	Run       *string `json:"run" doc:"null: none was started."`
 	Outcome   string  `json:"outcome" enum:"fired,late,skipped,merged,missed,filtered" doc:"filtered: the trigger's filter does not want it, nothing was kept."`
 	Reason    *string `json:"reason"`
-	Existing  bool    `json:"existing" doc:"The same event came before; the answer is the earlier one."`
+	// Reasons are the parts of Reason.
+	Reasons  []FireReason `json:"reasons" doc:"The parts of reason by their codes. Empty: it has none."`
+	Existing bool         `json:"existing" doc:"The same event came before; the answer is the earlier one."`
 }
 
 // SimulateRequest requests a forecast for a span of time.

@@ -4,11 +4,16 @@ import { admin } from './admin'
 import { base } from './base'
 import { codes } from './codes'
 import { editor } from './editor'
-import { ruleWords } from './rules'
+import { ruleWords, span } from './rules'
 import { runs } from './runs'
 import { schedules } from './schedules'
 
 /** The texts by area. No text is in two of them. */
 export const areas = { base, runs, schedules, editor, admin }
 
-export const catalogue: Catalogue = { texts: Object.assign({}, ...Object.values(areas)), codes, ruleWords }
+export const catalogue: Catalogue = {
+  texts: Object.assign({}, ...Object.values(areas)),
+  codes,
+  ruleWords,
+  spanWords: span,
+}

@@ -39,7 +39,7 @@ const isTime = (word: string) => /^\d{1,2}:\d{2}(:\d{2})?$/.test(word)
 const two = (n: number) => String(n).padStart(2, '0')
 
 /** A span as files write it, such as 1h30m, in words. */
-function span(text: string): string | undefined {
+export function span(text: string): string | undefined {
   const units: Record<string, string> = { d: '天', h: '小时', m: '分钟', s: '秒', ms: '毫秒' }
   const parts = [...text.matchAll(/(\d+)(ms|[dhms])/g)]
   if (parts.length === 0 || parts.map((p) => p[0]).join('') !== text) return undefined
