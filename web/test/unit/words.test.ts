@@ -70,18 +70,41 @@ test('every kind of trigger has its rule in Chinese words', () => {
 test('rules in Chinese words; one that is too special stays as it is written', () => {
   const say = (kind: string, expression: string) => catalogue.ruleWords({ kind, expression })
   expect(say('every', '1h30m')).toBe('每 1 小时 30 分钟')
-  expect(say('cron', '30 2 * * *')).toBe('每天 02:30')
-  expect(say('cron', '0 9,17 * * mon-fri')).toBe('每周一、二、三、四、五 09:00、17:00')
-  expect(say('cron', '0 0 1,15 * *')).toBe('每月 1、15 日 00:00')
-  expect(say('cron', '*/5 * * * *')).toBe('每 5 分钟')
-  expect(say('cron', '*/7 * * * *')).toBe('cron */7 * * * *')
-  expect(say('cron', '0 0 13 * fri')).toBe('cron 0 0 13 * fri')
-  expect(say('cron', '0 0 L * *')).toBe('cron 0 0 L * *')
-  expect(say('cron', '@hourly')).toBe('cron @hourly')
+  const rules: [rule: string, words: string][] = [
+    ['30 2 * * *', '每天 02:30'],
+    ['0 9,17 * * mon-fri', '每周一至五 09:00、17:00'],
+    ['0 0 1,15 * *', '每月 1、15 日 00:00'],
+    ['*/5 * * * *', '每 5 分钟'],
+    ['5/10 * * * *', '从第 5 分钟起每 10 分钟'],
+    ['*/25 * * * *', '每小时第 0、25、50 分钟'],
+    ['0 */2 * * *', '每 2 小时的第 0 分钟'],
+    ['*/15 9-17 * * mon-fri', '每周一至五 09:00–17:45 每 15 分钟'],
+    ['0 8-18 * * sat,sun', '每周六、日 08:00–18:00 每小时第 0 分钟'],
+    ['0 0 13 * fri', '每月 13 日或每周五 00:00'],
+    ['0 0 L * *', '每月最后一天 00:00'],
+    ['0 0 L-2,15W * ?', '每月倒数第 3 天、离 15 日最近的工作日 00:00'],
+    ['0 6 * * fri#2', '每月第 2 个周五 06:00'],
+    ['0 6 ? 11-2 5L', '每年 1、2、11、12 月最后一个周五 06:00'],
+    ['0 0 1 1 *', '每年 1 月 1 日 00:00'],
+    ['0 3 * 6 mon', '每年 6 月的每周一 03:00'],
+    ['30 0 12 * * *', '每天 12:00:30'],
+    ['0 0 12 1 1 ? 2027,2028', '2027、2028 年，每年 1 月 1 日 12:00'],
+    ['*/10 * * * * *', '每 10 秒'],
+    ['CRON_TZ=Europe/Berlin 0 9 * * *', '每天 09:00（Europe/Berlin）'],
+    ['0 22-2 * * 7', '每周日 00:00、01:00、02:00、22:00、23:00'],
+    ['@hourly', '每小时第 0 分钟'],
+    ['@weekly', '每周日 00:00'],
+  ]
+  for (const [rule, words] of rules) expect([rule, say('cron', rule)]).toEqual([rule, words])
+  // A hash and the days that two fields restrict together have no words.
+  for (const rule of ['H 2 * * *', '0 0 */2 * 1', '0 0 * * L', '60 0 * * *', '*/0 * * * *', '0 0 * *', 'x'])
+    expect([rule, say('cron', rule)]).toEqual([rule, `cron ${rule}`])
   expect(say('weekly', 'mon fri 02:30')).toBe('每周一、五 02:30')
   expect(say('monthly', '1 -1 02:30 14:00')).toBe('每月 1、倒数第 1 日 02:30、14:00')
   expect(say('annually', 'jan 1 02:30')).toBe('每年 1 月 1 日 02:30')
   expect(say('webhook', '')).toBe('收到签名调用时')
+  expect(say('absent', '/in/*.csv by 1h')).toBe('未按时出现时：/in/*.csv（期限 1 小时）')
+  expect(say('absent', 'load by 06:00')).toBe('未按时出现时：load（期限 06:00）')
 })
 
 test('the language is the one that was asked for, else the first of the browser that there is', () => {

@@ -1,5 +1,6 @@
 // The rules of triggers in words. The server says them in English.
 import type { Rule } from '../t'
+import { cronWords } from './cron'
 
 /** By kind of trigger, the words around the part that the rule names. Without a part, the words stand alone. */
 const texts: Record<string, [withPart: string, alone?: string]> = {
@@ -36,7 +37,6 @@ const weekdays = ['日', '一', '二', '三', '四', '五', '六']
 const dayNames = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
 const monthNames = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 const isTime = (word: string) => /^\d{1,2}:\d{2}(:\d{2})?$/.test(word)
-const two = (n: number) => String(n).padStart(2, '0')
 
 /** A span as files write it, such as 1h30m, in words. */
 export function span(text: string): string | undefined {
@@ -44,56 +44,6 @@ export function span(text: string): string | undefined {
   const parts = [...text.matchAll(/(\d+)(ms|[dhms])/g)]
   if (parts.length === 0 || parts.map((p) => p[0]).join('') !== text) return undefined
   return parts.map(([, n, unit]) => `${n} ${units[unit ?? '']}`).join(' ')
-}
-
-/**
- * The members of a field of cron that is a list of numbers and ranges; undefined if the field is more
- * complex.
- */
-function members(field: string, names: string[] = []): number[] | undefined {
-  const number = (word: string) =>
-    names.includes(word) ? names.indexOf(word) : /^\d+$/.test(word) ? +word : NaN
-  const all: number[] = []
-  for (const part of field.toLowerCase().split(',')) {
-    const [from = '', to = from, more] = part.split('-')
-    const [low, high] = [number(from), number(to)]
-    if (more !== undefined || Number.isNaN(low) || Number.isNaN(high) || low > high || high > 59)
-      return undefined
-    for (let n = low; n <= high; n++) all.push(n)
-  }
-  return all
-}
-
-/** The days of a rule of cron: all days, some days of a week, or some days of a month. */
-function cronDays(day: string, month: string, weekday: string): string | undefined {
-  const any = (field: string) => field === '*' || field === '?'
-  if (!any(month)) return undefined
-  if (any(day) && any(weekday)) return '每天'
-  if (any(day)) {
-    const days = members(weekday, dayNames)
-    return days?.every((d) => d <= 7) ? `每周${list(days.map((d) => weekdays[d % 7] ?? ''))}` : undefined
-  }
-  const days = members(day)
-  return any(weekday) && days ? `每月 ${list(days.map(String))} 日` : undefined
-}
-
-/** A rule of cron with fixed times, or with a step of minutes or hours. Others are shown as they are written. */
-function cronWords(text: string): string | undefined {
-  const fields = text.trim().split(/\s+/)
-  const [minute = '', hour = '', day = '', month = '', weekday = ''] = fields
-  if (fields.length !== 5) return undefined
-  const days = cronDays(day, month, weekday)
-  if (!days) return undefined
-  const every = days === '每天' ? '' : `${days} `
-  const step = /^(?:\*|0)\/(\d+)$/.exec(minute)?.[1]
-  if (minute === '*' && hour === '*') return `${every}每分钟`
-  if (step && 60 % +step === 0 && hour === '*') return `${every}每 ${+step} 分钟`
-  const minutes = members(minute)
-  if (!minutes) return undefined
-  const hours = members(hour)
-  if (hour === '*') return `${every}每小时第 ${list(minutes.map(String))} 分钟`
-  if (!hours || hours.length * minutes.length > 6) return undefined
-  return `${days} ${list(hours.flatMap((h) => minutes.map((m) => `${two(h)}:${two(m)}`)))}`
 }
 
 const days = (words: string[]) =>
@@ -118,6 +68,10 @@ function partOf({ kind, expression }: Rule): string | undefined {
       return `${list(words.filter((w) => monthNames.includes(w)).map((w) => `${monthNames.indexOf(w) + 1} 月`))} ${days(words)} 日 ${at}`
     case 'again':
       return /^(\d+)\/h$/.exec(expression)?.[1]
+    case 'absent': {
+      const [, what, by = ''] = /^(.+) by (\S+)$/.exec(expression) ?? []
+      return what ? `${what}（期限 ${span(by) ?? by}）` : expression
+    }
     default:
       return expression || undefined
   }
