@@ -28,13 +28,25 @@ export function State({ state, children }: { state: string; children?: ReactNode
   )
 }
 
+type End = {
+  cause: string | null
+  message: string | null
+  exit_code?: number | null
+  signal?: string | null
+  failed_tasks?: string[]
+}
+
+/** Causes that say, with the values behind them, all that their messages say. */
+const enough = new Set(['ask', 'on_lost', 'overdue', 'start_from'])
+
 /**
  * The reason of an end. In another language than English, the cause is shown in words, followed by the
- * message of the server.
+ * message of the server if that says more.
  */
-export function Message({ of }: { of: { cause: string | null; message: string | null } }) {
-  const cause = of.cause ? byCode(`cause.${of.cause}`) : undefined
-  const message = of.message ?? ''
+export function Message({ of }: { of: End }) {
+  const values = { exit_code: of.exit_code, signal: of.signal, tasks: of.failed_tasks?.join('、') }
+  const cause = of.cause ? byCode(`cause.${of.cause}`, values) : undefined
+  const message = cause && enough.has(of.cause ?? '') ? '' : (of.message ?? '')
   return (
     <>
       {cause}

@@ -9,7 +9,7 @@ import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { bytes } from '../kit/format'
 import { Loaded } from '../kit/panel'
-import { Button, Clock, Copy, exactly, RunLink, Span, State } from '../kit/parts'
+import { Button, Clock, Copy, exactly, Message, RunLink, Span, State } from '../kit/parts'
 import { Confirm, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
 import { rich, t } from '../text/t'
@@ -238,7 +238,11 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
               ))}
             </span>
           </div>
-          {a.message ? <p lang="en">{a.message}</p> : null}
+          {a.message ? (
+            <p>
+              <Message of={a} />
+            </p>
+          ) : null}
           <p className="sub row">
             <span>
               {a.started_at ? (

@@ -28,8 +28,12 @@ test('every problem, reason and cause of the server has a Chinese text under its
   const codesOf = (title: string) =>
     [...(page.split(`## ${title}`)[1]?.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` \|/gm)].map((m) => m[1])
   const events = readFileSync('../internal/dag/event.go', 'utf8')
-  const causes = [...events.matchAll(/^\tCause\w+ +Cause = "(\w+)"/gm)].map((m) => m[1])
-  expect(causes.length).toBeGreaterThan(25)
+  const reported = events.split('func Causes()')[1]?.split('\n}')[0] ?? ''
+  const causes = [
+    ...[...events.matchAll(/^\tCause\w+ +Cause = "(\w+)"/gm)].map((m) => m[1]),
+    ...[...reported.matchAll(/"(\w+)"/g)].map((m) => m[1]),
+  ]
+  expect(causes.length).toBeGreaterThan(35)
   const wanted = [
     ...[...codesOf('Problems of the REST API'), 'network'].map((code) => `problem.${code}`),
     ...codesOf('Reasons of fires').map((code) => `fire.${code}`),
@@ -148,4 +152,31 @@ test('Chinese: the texts of the page, and those of the server unless a value is 
   expect(byCode('fire.by_hand', { reason: 'x' })).toBeUndefined()
   expect(byCode('reason.of_tomorrow')).toBeUndefined()
   expect((await keyWords())['retry.max']).toBe('首次尝试之后的重试次数。')
+})
+
+test('Chinese: why something ended, and why a fire has its outcome', async () => {
+  localStorage.setItem('skein.language', 'zh-CN')
+  const { renderToStaticMarkup } = await import('react-dom/server')
+  const { createElement } = await import('react')
+  const { Message } = await import('../../src/kit/parts')
+  const { FireWhy, fireWords } = await import('../../src/pages/reasons')
+  const shown = (of: Parameters<typeof Message>[0]['of']) =>
+    renderToStaticMarkup(createElement(Message, { of })).replace(/<[^>]*>/g, '')
+  expect(shown({ cause: 'exit', message: 'exited with 3', exit_code: 3 })).toBe(
+    '退出码不为 0：3 (exited with 3)',
+  )
+  expect(shown({ cause: 'task_failed', message: 'task a failed', failed_tasks: ['a', 'b'] })).toBe(
+    '任务失败：a、b (task a failed)',
+  )
+  expect(shown({ cause: 'ask', message: 'its handler is gone' })).toBe('失联，等待人工决定')
+  expect(shown({ cause: 'of_tomorrow', message: 'it rained' })).toBe('it rained')
+  const late = { code: 'late', args: { late: '1h30m' } }
+  const ran = { code: 'run_of', args: { workflow: 'load', state: 'succeeded' } }
+  expect(fireWords({ reasons: [ran, late] })).toBe(
+    'load 的运行结束：成功；没有服务器运行，延迟 1 小时 30 分钟启动',
+  )
+  expect(fireWords({ reasons: [late, { code: 'of_tomorrow', args: {} }] })).toBeUndefined()
+  expect(renderToStaticMarkup(createElement(FireWhy, { f: { reason: 'it rained', reasons: [] } }))).toBe(
+    '<span lang="en">it rained</span>',
+  )
 })
