@@ -160,6 +160,9 @@ func TestOneNode(t *testing.T) {
 	if _, err := Open(t.Context(), c, slog.New(slog.DiscardHandler)); !errors.As(err, &locked) || locked.Address != n.URL() {
 		t.Errorf("a second node: %v", err)
 	}
+	if _, err := k.Apply(t.Context(), "fed", api.ApplyRequest{Source: "name: fed\ntriggers: [{name: new, poll: {url: 'http://127.0.0.1:1/', every: 1h}}]\ntasks: {t: {run: 'true'}}\n"}); err != nil {
+		t.Fatal(err)
+	}
 	run := end(t, k, begin(t, k, `
   a: {run: 'echo "n=4" >> "$SKEIN_OUTPUT"', outputs: {n: int}}
   b: {run: 'test "$N$SKEIN_TASK$SKEIN_TOKEN$SKEIN_IDEMPOTENCY_KEY" = "4b1$SKEIN_RUN_ID/b"', needs: a, env: {N: "${{ tasks.a.outputs.n }}"}}
@@ -187,6 +190,9 @@ func TestOneNode(t *testing.T) {
 	}
 	if again, err := reader.Run(t.Context(), run.ID); err != nil || again.State != "succeeded" {
 		t.Errorf("observed: %v, %v", again.State, err)
+	}
+	if all, err := reader.Schedules(t.Context(), skein.SchedulesQuery{}); err != nil || len(all.Items) != 1 || all.Items[0].Source == nil || all.Items[0].Source.From != "now" {
+		t.Errorf("observed triggers: %+v, %v", all.Items, err)
 	}
 }
 

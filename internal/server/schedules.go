@@ -226,7 +226,7 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 		out.DelayTolerance = textOrNull(decl.DelayTolerance.String())
 	}
 	if decl.Intake != nil {
-		is, err := eventing{s}.sourceOf(ctx, w, t)
+		is, err := eventing{s}.sourceOf(ctx, w, t, decl.Intake)
 		if err != nil {
 			return out, err
 		}

@@ -20,6 +20,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -193,8 +194,8 @@ func jsonCursor(to *engine.Seek, text string) error {
 }
 
 // sourceOf returns the position of the source of a trigger, and its state.
-func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trigger) (*api.ScheduleSource, error) {
-	pos, err := engine.IntakeOf(e.s.engine).Position(t)
+func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trigger, in *workflow.Intake) (*api.ScheduleSource, error) {
+	pos, err := trigger.Position(t, in)
 	if err != nil {
 		return nil, err
 	}

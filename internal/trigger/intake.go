@@ -63,12 +63,29 @@ func (p *Planner) Position(t *store.Trigger) (engine.Position, error) {
 	if err != nil {
 		return engine.Position{}, err
 	}
+	return m.position(t, d.Intake), nil
+}
+
+// Position returns how far the source of a trigger has come. in is the intake of its declaration. Position
+// needs no Planner, so that a process that only reads the database can call it.
+func Position(t *store.Trigger, in *workflow.Intake) (engine.Position, error) {
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Position{}, err
+	}
+	return m.position(t, in), nil
+}
+
+func (m memory) position(t *store.Trigger, in *workflow.Intake) engine.Position {
 	is := m.Intake
+	if is == nil {
+		is = &intake{Since: t.Since}
+	}
 	pos := engine.Position{Cursor: is.Cursor, From: is.From, Since: is.Since, Taken: is.Taken, Filtered: is.Filtered, Lost: is.Lost}
 	if pos.From == "" {
-		pos.From = d.Intake.From
+		pos.From = in.From
 	}
-	return pos, nil
+	return pos
 }
 
 // Placed implements engine.Planner.
