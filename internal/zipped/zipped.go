@@ -1,6 +1,6 @@
 // Package zipped reads files that are embedded in the program in one compressed archive.
 //
-// go:embed keeps files as they are. Texts such as the migrations of a database are a fifth of their size if
+// go:embed keeps files as they are. Texts such as SQL statements are a fifth of their size if
 // they are compressed together. So the archive is a zip file whose entries are stored, compressed as a whole
 // by gzip. It lies in the repository beside the files that it holds; a test compares both.
 package zipped

@@ -3,13 +3,9 @@ package postgres
 import (
 	"cmp"
 	"context"
-	_ "embed"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed access.sql
-var accessSQL string
 
 var _ store.Access = (*DB)(nil)
 

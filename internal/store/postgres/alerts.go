@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"math"
 
@@ -11,9 +10,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed alerts.sql
-var alertsSQL string
 
 var _ store.Alerts = (*DB)(nil)
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"regexp"
@@ -14,9 +13,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed audit.sql
-var auditSQL string
 
 var _ store.AuditLog = (*DB)(nil)
 

@@ -2,14 +2,10 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed classes.sql
-var classesSQL string
 
 var _ store.Classes = (*DB)(nil)
 

@@ -2,15 +2,11 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed connections.sql
-var connectionsSQL string
 
 var _ store.Connections = (*DB)(nil)
 

@@ -29,25 +29,13 @@ import (
 	"skein.dev/skein/internal/zipped"
 )
 
-// The archive holds migrations/*.sql. After a change of these files, write it by
-// go test . -run TestMigrationsArePacked -pack.
+// The archive holds migrations/*.sql and *.sql. After a change of these files, write it by
+// go test . -run TestScriptsArePacked -pack.
 //
-//go:embed migrations.zip.gz
-var migrationsZip []byte
+//go:embed sql.zip.gz
+var scriptsZip []byte
 
-var migrations = zipped.New(migrationsZip)
-
-//go:embed read.sql
-var readSQL string
-
-//go:embed write.sql
-var writeSQL string
-
-//go:embed members.sql
-var membersSQL string
-
-//go:embed claims.sql
-var claimsSQL string
+var scripts = zipped.New(scriptsZip)
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
@@ -205,8 +193,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d.sentEvents, d.gitSources = sentEvents{d}, gitSources{d}
 	config.DialFunc = dialer(silenceMax)
 	d.hosts = newHosts(config)
-	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, gitSQL, namespacesSQL, tallySQL, tracesSQL, sentSQL} {
+	sql := statements("read")
+	for _, more := range []string{"write", "members", "logs", "tokens", "claims", "classes", "past", "access", "sessions", "secrets", "audit", "alerts", "connections", "git", "namespaces", "tally", "traces", "sent"} {
 		maps.Copy(sql, statements(more))
 	}
 	for _, name := range notedNames {
@@ -297,10 +285,15 @@ func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) 
 	return c, nil
 }
 
-// statements splits a .sql file into its named statements. A text with two names becomes two statements.
-func statements(text string) map[string]string {
+// statements returns the named statements of a .sql file, which is given without this ending. A text with two
+// names becomes two statements.
+func statements(file string) map[string]string {
+	text, err := scripts.ReadFile(file + ".sql")
+	if err != nil {
+		panic("postgres: an embedded script: " + err.Error())
+	}
 	out := map[string]string{}
-	for _, part := range strings.Split(text, "-- name: ")[1:] {
+	for _, part := range strings.Split(string(text), "-- name: ")[1:] {
 		names, body, _ := strings.Cut(part, "\n")
 		end := strings.LastIndexByte(body, ';') + 1 // a comment after the last semicolon belongs to the next statement
 		for name := range strings.SplitSeq(names, ",") {

@@ -47,4 +47,4 @@ func (d *DB) WrittenAhead(b *store.Batch) bool {
 func BuildKey(schema string) int64 { return buildKey(schema) }
 
 // Statement returns the text of a statement of the audit log.
-func Statement(name string) string { return statements(auditSQL)[name] }
+func Statement(name string) string { return statements("audit")[name] }

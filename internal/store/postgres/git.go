@@ -2,16 +2,12 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed git.sql
-var gitSQL string
 
 var _ store.GitSources = (*DB)(nil)
 

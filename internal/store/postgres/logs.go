@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/packed"
 )
-
-//go:embed logs.sql
-var logsSQL string
 
 // logWriters is the number of connections that write logs. Transactions of writers do not use them, so the
 // output of tasks does not delay a transaction.

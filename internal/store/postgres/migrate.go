@@ -100,7 +100,7 @@ func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error)
 // because a migration that is always cut off would never be completed. Each wait for a lock is bounded by
 // lockMax.
 func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
-	files, err := migrations.ReadDir("migrations")
+	files, err := scripts.ReadDir("migrations")
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	}
 	for i := applied; i < len(files) && err == nil; i++ {
 		var script []byte
-		if script, err = migrations.ReadFile("migrations/" + files[i].Name()); err == nil {
+		if script, err = scripts.ReadFile("migrations/" + files[i].Name()); err == nil {
 			err = run(string(script))
 		}
 	}

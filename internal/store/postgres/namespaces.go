@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +11,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed namespaces.sql
-var namespacesSQL string
 
 var _ store.Namespaces = (*DB)(nil)
 

@@ -2,15 +2,11 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"math"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed past.sql
-var pastSQL string
 
 // expireAs runs statements that delete old rows in one transaction, for the owner of a shard. It uses the
 // connection for logs, because writers need the other connections.

@@ -2,15 +2,11 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed secrets.sql
-var secretsSQL string
 
 var _ store.Secrets = (*DB)(nil)
 

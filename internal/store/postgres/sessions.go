@@ -2,14 +2,10 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed sessions.sql
-var sessionsSQL string
 
 var _ store.Sessions = (*DB)(nil)
 

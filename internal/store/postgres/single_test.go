@@ -14,7 +14,7 @@ func TestSingular(t *testing.T) {
 			t.Errorf("%s\n is %s\nwant %s", c.many, one, c.one)
 		}
 	}
-	sql := statements(writeSQL)
+	sql := statements("write")
 	for _, name := range []string{"fence", "insertRun", "updateRun", "enlist", "strike", "insertAttempt", "firstAttempt", "updateAttempt", "insertEvent"} {
 		if singular(sql[name]) == "" {
 			t.Errorf("%s has no form for one row", name)

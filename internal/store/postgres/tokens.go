@@ -2,15 +2,11 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed tokens.sql
-var tokensSQL string
 
 var _ store.Tokens = (*DB)(nil)
 

@@ -2,15 +2,11 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed traces.sql
-var tracesSQL string
 
 var _ store.Traces = (*DB)(nil)
 

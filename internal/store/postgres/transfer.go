@@ -5,16 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	_ "embed"
-
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed transfer.sql
-var transferSQL string
 
 var _ store.Portable = (*DB)(nil)
 
@@ -56,7 +51,7 @@ func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[strin
 		return err
 	}
 	defer d.readers.give(c) // give closes the connection if the transaction is still open
-	sql := statements(transferSQL)
+	sql := statements("transfer")
 	if _, err := c.Exec(ctx, sql["readAll"]).ReadAll(); err != nil {
 		return translate(doing, err)
 	}
@@ -156,7 +151,7 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	in := &importer{ctx: ctx, conn: c, sql: statements(transferSQL), shards: d.shards}
+	in := &importer{ctx: ctx, conn: c, sql: statements("transfer"), shards: d.shards}
 	if _, err := c.Exec(ctx, in.sql["fillAll"]).ReadAll(); err != nil {
 		return translate("import", err)
 	}
@@ -279,7 +274,7 @@ func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 	if err != nil {
 		return seen, fmt.Errorf("the address of the database: %w: %w", store.ErrUnavailable, err)
 	}
-	c, err := newHosts(config).dial(ctx, statements(readSQL))
+	c, err := newHosts(config).dial(ctx, statements("read"))
 	if err != nil {
 		return seen, err
 	}
@@ -299,7 +294,7 @@ func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 	if err != nil {
 		return seen, err
 	}
-	files, err := migrations.ReadDir("migrations")
+	files, err := scripts.ReadDir("migrations")
 	for i, f := range files {
 		if i < applied {
 			seen.Applied = append(seen.Applied, f.Name())

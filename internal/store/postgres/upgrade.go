@@ -2,16 +2,12 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed upgrade.sql
-var upgradeSQL string
 
 const (
 	// statesStep is the number of runs that one step of Upgrade examines.
@@ -54,7 +50,7 @@ func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
 	}
 	defer d.logs.give(c)
 	if begins {
-		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
+		_, err := c.Exec(ctx, statements("upgrade")["clearStates"]).ReadAll()
 		return err == nil, translate("clearStates", err)
 	}
 	more = true // stays true if another node holds the row of meta, because that node does this work
@@ -97,7 +93,7 @@ func tuneTables(ctx context.Context, d *DB) error {
 	}
 	defer d.writers.give(c)
 	for _, table := range tables {
-		_, failed := c.Exec(ctx, fmt.Sprintf(statements(upgradeSQL)["tune"], table)).ReadAll()
+		_, failed := c.Exec(ctx, fmt.Sprintf(statements("upgrade")["tune"], table)).ReadAll()
 		err = errors.Join(err, translate("tune table "+table, failed))
 	}
 	return err
@@ -153,7 +149,7 @@ func restock(ctx context.Context, d *DB) (done bool, err error) {
 	if err := c.query(ctx, "stocked", nil, see); err != nil || done {
 		return done, err
 	}
-	_, err = c.Exec(ctx, statements(upgradeSQL)["restock"]).ReadAll()
+	_, err = c.Exec(ctx, statements("upgrade")["restock"]).ReadAll()
 	return err == nil, translate("count what namespaces keep", err)
 }
 
@@ -164,7 +160,7 @@ func onlyHere(ctx context.Context, d *DB, doing string) (c *conn, err error) {
 		return nil, err
 	}
 	mine := false
-	_, err = c.Exec(ctx, fmt.Sprintf(statements(upgradeSQL)["unbound"], buildMax.Milliseconds())).ReadAll()
+	_, err = c.Exec(ctx, fmt.Sprintf(statements("upgrade")["unbound"], buildMax.Milliseconds())).ReadAll()
 	if err = translate(doing, err); err == nil {
 		err = c.query(ctx, "tryLock", args{}.int8(buildKey(d.schema)), func(r *row) error {
 			mine = r.bool()
@@ -189,7 +185,7 @@ func buildIndex(ctx context.Context, d *DB, name string) (built bool, err error)
 		return false, err
 	}
 	defer hangUp(c)
-	sql, state := statements(upgradeSQL), IndexMissing
+	sql, state := statements("upgrade"), IndexMissing
 	// another node may have built the index before this node got the lock
 	err = c.query(ctx, "indexState", args{}.text(name), func(r *row) error {
 		state = IndexState(r.int())

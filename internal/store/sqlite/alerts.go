@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +13,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed alerts.sql
-var alertsSQL string
-
-//go:embed alerts_write.sql
-var alertsWriteSQL string
 
 var _ store.Alerts = (*DB)(nil)
 

@@ -16,7 +16,7 @@ func TestOpenIncidentsGoByAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	s, _, err := conn.PrepareTransient("EXPLAIN QUERY PLAN " + statements(alertsSQL)["incidentsOpen"])
+	s, _, err := conn.PrepareTransient("EXPLAIN QUERY PLAN " + statements("alerts")["incidentsOpen"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func Inspect(path string) (store.Seen, error) {
 			}
 		}
 	}
-	files, err := migrations.ReadDir("migrations")
+	files, err := scripts.ReadDir("migrations")
 	if err != nil {
 		return seen, err
 	}

@@ -10,17 +10,9 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	_ "embed"
-
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed claims.sql
-var claimsSQL string
-
-//go:embed claims_write.sql
-var claimsWriteSQL string
 
 // queues writes the changes of a transaction to named queues.
 func (d *DB) queues(b *store.Batch) error {

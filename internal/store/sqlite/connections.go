@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
@@ -10,12 +9,6 @@ import (
 
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed connections.sql
-var connectionsSQL string
-
-//go:embed connections_write.sql
-var connectionsWriteSQL string
 
 var _ store.Connections = (*DB)(nil)
 

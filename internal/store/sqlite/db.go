@@ -27,25 +27,13 @@ import (
 	"skein.dev/skein/internal/zipped"
 )
 
-// The archive holds migrations/*.sql. After a change of these files, write it by
-// go test . -run TestMigrationsArePacked -pack.
+// The archive holds migrations/*.sql and *.sql. After a change of these files, write it by
+// go test . -run TestScriptsArePacked -pack.
 //
-//go:embed migrations.zip.gz
-var migrationsZip []byte
+//go:embed sql.zip.gz
+var scriptsZip []byte
 
-var migrations = zipped.New(migrationsZip)
-
-//go:embed read.sql
-var readSQL string
-
-//go:embed schedules_read.sql
-var schedulesReadSQL string
-
-//go:embed write.sql
-var writeSQL string
-
-//go:embed schedules_write.sql
-var schedulesWriteSQL string
+var scripts = zipped.New(scriptsZip)
 
 const (
 	// applicationID marks a database as ours, in its header: "Skei".
@@ -156,7 +144,7 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), syncFile: syncData}
+	d := &DB{path: path, read: statements("read", "schedules_read", "claims", "past", "alerts", "connections", "git", "tally", "traces", "sent"), syncFile: syncData}
 	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies, d.traces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}, traces{d}
 	d.sentEvents, d.gitSources = sentEvents{d}, gitSources{d}
 	d.members = members{d}
@@ -236,7 +224,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil {
 		return opening(d.path, err)
 	}
-	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL))
+	return d.stmts.prepare(conn, statements("write", "schedules_write", "claims_write", "alerts_write", "connections_write", "git_write"))
 }
 
 func (d *DB) openReaders() error {
@@ -323,13 +311,13 @@ func migrate(conn *sqlite.Conn) error {
 	if err != nil {
 		return err
 	}
-	files, err := migrations.ReadDir("migrations")
+	files, err := scripts.ReadDir("migrations")
 	if err != nil {
 		return err
 	}
 	fresh := version == 0
 	for _, f := range files[version:] {
-		script, err := migrations.ReadFile("migrations/" + f.Name())
+		script, err := scripts.ReadFile("migrations/" + f.Name())
 		if err != nil {
 			return err
 		}
@@ -366,11 +354,15 @@ func scalar(conn *sqlite.Conn, query string) (int64, error) {
 	return v, err
 }
 
-// statements splits .sql files into their named statements.
+// statements returns the named statements of .sql files, which are given without this ending.
 func statements(files ...string) map[string]string {
 	out := map[string]string{}
-	for _, text := range files {
-		for _, part := range strings.Split(text, "-- name: ")[1:] {
+	for _, file := range files {
+		text, err := scripts.ReadFile(file + ".sql")
+		if err != nil {
+			panic("sqlite: an embedded script: " + err.Error())
+		}
+		for _, part := range strings.Split(string(text), "-- name: ")[1:] {
 			name, body, _ := strings.Cut(part, "\n")
 			out[strings.TrimSpace(name)] = strings.TrimSpace(body)
 		}

@@ -61,7 +61,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := 0
-	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL)} {
+	for _, set := range []map[string]string{statements("read", "schedules_read", "claims", "alerts", "connections", "git", "tally", "traces", "sent"), statements("write", "schedules_write", "claims_write", "alerts_write", "connections_write", "git_write")} {
 		for name, text := range set {
 			s, trailing, err := conn.PrepareTransient(text)
 			if err != nil || trailing != 0 {
@@ -82,7 +82,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 // is bound. That takes 20 times as long as a short list itself. LIMIT +?1 is an expression, which SQLite does
 // not look into.
 func TestNoStatementIsPreparedTwice(t *testing.T) {
-	for name, text := range statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsSQL, alertsWriteSQL, connectionsSQL, connectionsWriteSQL, gitSQL, gitWriteSQL, transferSQL, tallySQL, tracesSQL, sentSQL) {
+	for name, text := range statements("read", "schedules_read", "claims", "past", "write", "schedules_write", "claims_write", "alerts", "alerts_write", "connections", "connections_write", "git", "git_write", "transfer", "tally", "traces", "sent") {
 		if strings.Contains(text, "LIMIT ?") {
 			t.Errorf("%s: write LIMIT +? in place of LIMIT ?", name)
 		}
@@ -103,7 +103,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL)} {
+	for _, set := range []map[string]string{statements("read", "schedules_read", "claims", "alerts", "connections", "git", "tally", "traces", "sent"), statements("write", "schedules_write", "claims_write", "alerts_write", "connections_write", "git_write")} {
 		for name := range set {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

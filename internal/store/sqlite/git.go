@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
@@ -11,12 +10,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed git.sql
-var gitSQL string
-
-//go:embed git_write.sql
-var gitWriteSQL string
 
 var _ store.GitSources = (*DB)(nil)
 

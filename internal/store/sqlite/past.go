@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"math"
 
@@ -12,9 +11,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed past.sql
-var pastSQL string
 
 // expireAs runs a change that deletes old rows, for the owner of a shard.
 func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, what string, change func() error) error {

@@ -24,7 +24,7 @@ func TestSchedulesGoByAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for name, text := range statements(schedulesReadSQL, schedulesWriteSQL) {
+	for name, text := range statements("schedules_read", "schedules_write") {
 		s, _, err := conn.PrepareTransient("EXPLAIN QUERY PLAN " + text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -52,7 +52,7 @@ func TestSchedulesGoByAnIndex(t *testing.T) {
 func formatOne(t *testing.T) (path string, id dag.RunID) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "skein.db")
-	schema, err := migrations.ReadFile("migrations/0001_init.sql")
+	schema, err := scripts.ReadFile("migrations/0001_init.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
@@ -10,9 +9,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed traces.sql
-var tracesSQL string
 
 var _ store.Traces = (*DB)(nil)
 

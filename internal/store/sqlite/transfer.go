@@ -9,14 +9,9 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	_ "embed"
-
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed transfer.sql
-var transferSQL string
 
 var _ store.Portable = (*DB)(nil)
 
@@ -29,7 +24,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) (err error) {
 	defer d.give(ctx, conn, &err)
 	end := sqlitex.Transaction(conn) // one snapshot for all following reads
 	defer end(&err)
-	sql := statements(transferSQL)
+	sql := statements("transfer")
 	head, err := readHead(conn, sql)
 	if err != nil {
 		return err
@@ -157,7 +152,7 @@ func (d *DB) Counts(ctx context.Context) (_ map[string]int64, err error) {
 
 func counts(conn *sqlite.Conn) (map[string]int64, error) {
 	n := map[string]int64{}
-	err := each(conn, "count", statements(transferSQL)["counts"], func(s *sqlite.Stmt) error {
+	err := each(conn, "count", statements("transfer")["counts"], func(s *sqlite.Stmt) error {
 		for i, t := range store.Tables() {
 			n[t.Name] = s.ColumnInt64(i)
 		}
@@ -174,7 +169,7 @@ func (d *DB) RunStates(ctx context.Context) (_ map[string]int64, err error) {
 	}
 	defer d.give(ctx, conn, &err)
 	n := map[string]int64{}
-	return n, each(conn, "count runs", statements(transferSQL)["runStates"], func(s *sqlite.Stmt) error {
+	return n, each(conn, "count runs", statements("transfer")["runStates"], func(s *sqlite.Stmt) error {
 		n[s.ColumnText(0)] = s.ColumnInt64(1)
 		return nil
 	})
@@ -224,7 +219,7 @@ type importer struct {
 }
 
 func (in *importer) prepare() error {
-	sql := statements(transferSQL)
+	sql := statements("transfer")
 	names := []string{"importHead", "importShard", "importStock", "importKeyed"}
 	for _, t := range store.Tables() {
 		names = append(names, "import "+t.Name)

@@ -15,13 +15,13 @@ import (
 // can leave them.
 func TestLinesAreMigrated(t *testing.T) {
 	path, id := formatOne(t)
-	files, err := migrations.ReadDir("migrations")
+	files, err := scripts.ReadDir("migrations")
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema := ""
 	for _, f := range files[1:8] {
-		text, err := migrations.ReadFile("migrations/" + f.Name())
+		text, err := scripts.ReadFile("migrations/" + f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}

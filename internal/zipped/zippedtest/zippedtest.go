@@ -13,13 +13,17 @@ import (
 
 var pack = flag.Bool("pack", false, "write the archives of embedded files")
 
-// Compare requires that the archive in the current folder holds exactly the files of a pattern. With the
+// Compare requires that the archive in the current folder holds exactly the files of the patterns. With the
 // flag -pack, it writes the archive first.
-func Compare(t *testing.T, archive, pattern string) {
+func Compare(t *testing.T, archive string, patterns ...string) {
 	t.Helper()
-	names, err := filepath.Glob(pattern)
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no files %s (%v)", pattern, err)
+	var names []string
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no files %s (%v)", pattern, err)
+		}
+		names = append(names, found...)
 	}
 	if *pack {
 		var out bytes.Buffer
