@@ -416,14 +416,17 @@ func (a *attempt) refusal(path string) string {
 
 // unmade returns the reason why a file could not be created, or "" if the fence did not refuse it.
 func (a *attempt) unmade(path string) string {
-	folder := filepath.Dir(path)
+	folder, instead := filepath.Dir(path), ""
+	if folder == "/tmp" || folder == "/var/tmp" {
+		instead = "use $TMPDIR, a private folder, or "
+	}
 	if at := slices.IndexFunc(a.spec.Shut, func(shut string) bool { return fence.Within(shut, folder) && exists(shut) }); at >= 0 {
-		return fmt.Sprintf("; isolation does not let the task make files in %s, because %s is in it: use a folder of its own", folder, a.spec.Shut[at])
+		return fmt.Sprintf("; isolation does not let the task make files in %s, because %s is in it: %suse a folder of its own", folder, a.spec.Shut[at], instead)
 	}
 	if a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Write) {
 		return ""
 	}
-	return fmt.Sprintf("; isolation does not let the task make %s: add access: {write: [%s]} to the task%s", path, folder, a.elsewhere(folder))
+	return fmt.Sprintf("; isolation does not let the task make %s: %sadd access: {write: [%s]} to the task%s", path, instead, folder, a.elsewhere(folder))
 }
 
 // elsewhere returns a further remedy if a folder is a working folder that tasks cannot reach, because it is

@@ -275,6 +275,8 @@ func TestAccess(t *testing.T) {
 		{"a file that it may only read", "touch -c " + other + "/in; echo x | tee " + other + "/in", Job{Access: &Access{Read: []string{other}}}, "add access: {write: [" + other + "/in]}"},
 		{"a folder that it may write", "echo x >" + other + "/out && rm " + other + "/out", Job{Access: &Access{Write: []string{other}}}, ""},
 		{"a new file elsewhere", "mkdir " + other + "/new", Job{}, "add access: {write: [" + other + "]}"},
+		{"a new file in /var/tmp", "touch /var/tmp/skein-attack", Job{}, "use $TMPDIR, a private folder, or add access: {write: [/var/tmp]}"},
+		{"a new file in /tmp", "echo x >/tmp/skein-attack", Job{}, "use $TMPDIR, a private folder, or "},
 		{"access to a protected path", "true", Job{Access: &Access{Read: []string{r.data + "/logs"}}}, "access: " + r.data + "/logs is protected"},
 		{"the folder of its workflow file", "cat ../in && cat in", Job{Dir: other + "/inner", Origin: other}, ""},
 		{"a new file in the folder of its workflow file", "touch ../new", Job{Dir: other + "/inner", Origin: other}, "add access: {write: [" + other + "]}"},
