@@ -28,6 +28,7 @@ func gitFullName(g api.GitSource) string { return g.Namespace + "/" + g.Name }
 func gitAddCmd(c *cli) *cobra.Command {
 	var req api.GitSourceRequest
 	var hosts string
+	var plan bool
 	cmd := &cobra.Command{
 		Use: "add NS/NAME --url URL", Short: "Create a git source, or replace all of its values",
 		Long: `Creates a git source, or replaces all of its values. Every YAML file in the folder with the key name or tasks is a
@@ -43,6 +44,13 @@ secret set), and the source has their names. A node looks at the repository with
 					return err
 				}
 			}
+			if plan {
+				is, err := skein.NewGitSources(s.Client).Preview(ctx, namespace, name, req)
+				if err != nil {
+					return err
+				}
+				return gitOutcome(c, &is, "WOULD BE")
+			}
 			is, err := skein.NewGitSources(s.Client).Set(ctx, namespace, name, req)
 			if err != nil {
 				return err
@@ -57,14 +65,15 @@ secret set), and the source has their names. A node looks at the repository with
 	f.StringVar(&req.Tag, "tag", "", "tag, in place of a branch")
 	f.StringVar(&req.Folder, "folder", "", "folder of the repository with the workflow files (default: all of it)")
 	f.StringVar(&req.Every, "every", "", "time between two looks, from 10s (default 1m)")
-	f.StringVar(&req.User, "user", "", "https, http: name of the user at the server")
+	f.StringVar(&req.Login, "user", "", "https, http: name of the user at the server")
 	f.StringVar(&req.Password, "password-secret", "", "https, http: secret with the password or token")
 	f.StringVar(&req.Key, "key-secret", "", "ssh: secret with the private key, without a passphrase")
 	f.StringVar(&hosts, "known-hosts-file", "", "ssh: file with the keys of the server, as ssh-keyscan prints them")
 	f.StringVar(&req.Hook, "hook-secret", "", "secret with which the server of the repository signs its webhooks")
 	f.StringVar(&req.Removed, "removed", "", "workflows whose files were removed: keep | pause | delete (default pause)")
 	f.BoolVar(&req.Adopt, "adopt", false, "take over existing workflows of the same names that come from elsewhere")
-	notSettings(f, "url", "branch", "tag", "folder", "every", "user", "password-secret", "key-secret", "known-hosts-file", "hook-secret", "removed", "adopt")
+	f.BoolVar(&plan, "plan", false, "store nothing; show what the first sync would change")
+	notSettings(f, "plan", "url", "branch", "tag", "folder", "every", "user", "password-secret", "key-secret", "known-hosts-file", "hook-secret", "removed", "adopt")
 	return cmd
 }
 

@@ -95,6 +95,12 @@ func TestGitOfKilledNodes(t *testing.T) {
 	if log := p.logOf(run, "a", 1); strings.TrimSpace(log) != fmt.Sprint("commit ", rounds) {
 		t.Errorf("the script of the commit says %q", log)
 	}
+	if o := w.skein("git", "add", "other", "--url", "file://"+repo, "--adopt", "--plan"); o.code != exitOK || !strings.Contains(o.out, "f3.yaml") {
+		t.Error(o)
+	}
+	if o := w.skein("git", "list"); o.code != exitOK || strings.Contains(o.out, "other") {
+		t.Error(o)
+	}
 	w.write("repo/f1.yaml", "name: f1\ntasks: {a: {rum: x}}\n")
 	git("commit", "-q", "-a", "-m", "wrong")
 	if o := w.skein("git", "sync", "flows"); o.code != exitInvalid || !strings.Contains(o.err, "f1.yaml:2:") {

@@ -137,6 +137,7 @@ var rows = []Row{
 	{"DELETE", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""},
 	{"POST", "/api/v1/hooks/{ns}/{name}", Public, OfPublic, "the call carries the signature of its git source"},
 	{"POST", "/api/v1/git-sources/{ns}/{name}:sync", WorkflowWrite, OfNamespace, ""},
+	// for a plan of values that are not stored, the handler requires workflow.write, and what PUT requires
 	{"POST", "/api/v1/git-sources/{ns}/{name}:plan", WorkflowSource, OfNamespace, ""},
 	// Alerts and channels.
 	{"GET", "/api/v1/alerts", AlertRead, OfList, ""},

@@ -90,38 +90,55 @@ func Parse(data []byte) (Spec, error) {
 	return s, s.check()
 }
 
+// FieldError is a mistake in one value of a source. Key is the name of the value in REST.
+type FieldError struct{ Key, Message string }
+
+func (e *FieldError) Error() string { return e.Message }
+
+func wrong(key, format string, args ...any) error {
+	return &FieldError{Key: key, Message: fmt.Sprintf(format, args...)}
+}
+
 func (s *Spec) check() error {
 	at, err := s.place()
+	ref := "branch"
+	if s.Tag != "" {
+		ref = "tag"
+	}
 	switch {
 	case err != nil:
-		return err
+		return wrong("url", "%s", err)
 	case s.Branch != "" && s.Tag != "":
-		return errors.New("branch and tag exclude each other: keep one")
+		return wrong("tag", "branch and tag exclude each other: keep one")
 	case !isRef(s.refName()):
-		return fmt.Errorf("%.100q is not the name of a branch or tag", s.Branch+s.Tag)
+		return wrong(ref, "%.100q is not the name of a branch or tag", s.Branch+s.Tag)
 	case s.Folder != "" && (path.IsAbs(s.Folder) || path.Clean(s.Folder) != s.Folder || s.Folder == "." || strings.HasPrefix(s.Folder, "..") || strings.ContainsAny(s.Folder, "\\\x00\n")):
-		return fmt.Errorf("folder: %.200q is not a path inside of the repository, such as flows", s.Folder)
+		return wrong("folder", "folder: %.200q is not a path inside of the repository, such as flows", s.Folder)
 	case s.Every != 0 && s.Every < everyMin:
-		return fmt.Errorf("every: %s is too often; write at least %s, and let a webhook sync at once", s.Every, everyMin)
+		return wrong("every", "every: %s is too often; write at least %s, and let a webhook sync at once", s.Every, everyMin)
 	case s.Removed != "" && s.Removed != Keep && s.Removed != Pause && s.Removed != Delete:
-		return fmt.Errorf("removed: %.40q is none of %s, %s, %s", s.Removed, Keep, Pause, Delete)
+		return wrong("removed", "removed: %.40q is none of %s, %s, %s", s.Removed, Keep, Pause, Delete)
 	}
 	web, shell := at.scheme == "https" || at.scheme == "http", at.scheme == "ssh"
 	switch {
 	case !web && (s.User != "" || s.Password != ""):
-		return errors.New("user and password_secret are for https and http")
+		return wrong("login", "user and password_secret are for https and http")
 	case (s.User == "") != (s.Password == ""):
-		return errors.New("user and password_secret belong together; for a token, the user is often git or x-access-token")
+		key := "login"
+		if s.Password == "" {
+			key = "password_secret"
+		}
+		return wrong(key, "user and password_secret belong together; for a token, the user is often git or x-access-token")
 	case strings.ContainsAny(s.User, ":\r\n"):
-		return errors.New("user must not contain a colon or a line end")
+		return wrong("login", "user must not contain a colon or a line end")
 	case !shell && (s.Key != "" || s.KnownHosts != ""):
-		return errors.New("key_secret and known_hosts are for ssh")
+		return wrong("key_secret", "key_secret and known_hosts are for ssh")
 	case shell && s.Key == "":
-		return errors.New("key_secret is missing: name a secret with a private key that may read the repository")
+		return wrong("key_secret", "key_secret is missing: name a secret with a private key that may read the repository")
 	case shell && strings.TrimSpace(s.KnownHosts) == "":
-		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those that the operator of the server has published, and send the lines")
+		return wrong("known_hosts", "known_hosts is missing: run ssh-keyscan HOST, compare the keys with those that the operator of the server has published, and send the lines")
 	case strings.ContainsRune(s.KnownHosts, 0):
-		return errors.New("known_hosts contains a NUL byte: paste the lines of ssh-keyscan")
+		return wrong("known_hosts", "known_hosts contains a NUL byte: paste the lines of ssh-keyscan")
 	}
 	return nil
 }

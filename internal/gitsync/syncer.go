@@ -255,6 +255,26 @@ func (y *Syncer) Plan(ctx context.Context, namespace, name string) (store.GitSou
 	return g, out, err
 }
 
+// Preview does the same as Plan for a source with the given values. They do not need to be stored.
+func (y *Syncer) Preview(ctx context.Context, g store.GitSource) (store.GitSource, *Outcome, error) {
+	if !y.cfg.Owns(g.Shard) {
+		return g, nil, &errkind.Elsewhere{Shard: g.Shard}
+	}
+	y.mu.Lock()
+	t := y.turnOf(&g)
+	y.mu.Unlock()
+	leave, err := y.enter(ctx, t)
+	if err != nil {
+		return g, nil, err
+	}
+	defer leave()
+	st, out, err := y.guarded(ctx, &g, planning)
+	if err == nil {
+		g.State, err = json.Marshal(&st)
+	}
+	return g, out, err
+}
+
 func (y *Syncer) byHand(ctx context.Context, namespace, name string, mode how) (g store.GitSource, st State, out *Outcome, err error) {
 	if g, err = y.cfg.Store.GitSourceOf(ctx, namespace, name); err != nil {
 		return g, st, nil, err

@@ -87,7 +87,14 @@ func TestGitSource(t *testing.T) {
 		return fmt.Sprintf("%s %d/%d", w.State, w.Version, w.Latest)
 	}
 	r.commit(map[string]string{"a.yaml": fmt.Sprintf(flow, "a", "1"), "b.yaml": fmt.Sprintf(flow, "b", "1")})
+	if p := want[api.GitSync](t, b.post("/api/v1/git-sources/shop/flows:plan", fmt.Sprintf(`{"url":"file://%s"}`, r.dir)), 200); changes(&p) != "a created, b created" || p.Source.Version != 0 {
+		t.Fatalf("a source that is not stored: planned %+v", p)
+	}
+	wantProblem(t, b.post("/api/v1/git-sources/shop/flows:plan", ""), 404, api.ProblemNotFound)
 	set("", 200)
+	if p := want[api.GitSync](t, b.post("/api/v1/git-sources/shop/flows:plan", fmt.Sprintf(`{"url":"file://%s","branch":"other"}`, r.dir)), 200); p.Source.State.Failing == nil {
+		t.Fatal("the branch other does not exist")
+	}
 	plan := want[api.GitSync](t, b.post("/api/v1/git-sources/shop/flows:plan", ""), 200)
 	if got := changes(&plan); got != "a created, b created" || b.get("/api/v1/workflows/shop/a").status != 404 {
 		t.Fatalf("planned %s", got)
@@ -134,12 +141,22 @@ func TestGitSource(t *testing.T) {
 	if l := want[api.List[api.GitSource]](t, b.get("/api/v1/git-sources?namespace=shop"), 200); len(l.Items) != 1 || len(l.Items[0].State.Workflows) != 2 {
 		t.Errorf("%+v", l)
 	}
+	put := fmt.Sprintf(`{"url":"file://%s","every":"5m"}`, r.dir)
+	wantProblem(t, b.do("PUT", "/api/v1/git-sources/shop/flows", put, "Content-Type", "application/json", "If-Match", `"2"`), 412, api.ProblemPrecondition)
+	if g := want[api.GitSource](t, b.do("PUT", "/api/v1/git-sources/shop/flows", put, "Content-Type", "application/json", "If-Match", `"3"`), 200); g.Version != 4 {
+		t.Errorf("%+v", g)
+	}
 	if a := b.do("DELETE", "/api/v1/git-sources/shop/flows", ""); a.status != 204 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/shop/a", "namespace: shop\n"+fmt.Sprintf(flow, "a", "9"), "Content-Type", "application/yaml"), 200)
-	for body, code := range map[string]string{`{"url":"x"}`: api.ProblemInvalid, `{"url":"https://example.com/a.git","every":"1s"}`: api.ProblemInvalid} {
-		wantProblem(t, b.do("PUT", "/api/v1/git-sources/shop/flows", body, "Content-Type", "application/json"), 422, code)
+	for body, key := range map[string]string{`{"url":"x"}`: "url", `{"url":"https://example.com/a.git","every":"1s"}`: "every", `{"url":"https://example.com/a.git","every":"x"}`: "every",
+		`{"url":"https://example.com/a.git","tag":"a..b"}`: "tag", `{"url":"https://example.com/a.git","login":"git"}`: "password_secret", `{"url":"git@h:a","key_secret":"K"}`: "known_hosts"} {
+		p := wantProblem(t, b.do("PUT", "/api/v1/git-sources/shop/flows", body, "Content-Type", "application/json"), 422, api.ProblemInvalid)
+		if len(p.Errors) != 1 || p.Errors[0].Key != key {
+			t.Errorf("%s: %+v", body, p.Errors)
+		}
+		wantProblem(t, b.post("/api/v1/git-sources/shop/flows:plan", body), 422, api.ProblemInvalid)
 	}
 	wantProblem(t, b.post("/api/v1/git-sources/shop/flows:sync", ""), 404, api.ProblemNotFound)
 }

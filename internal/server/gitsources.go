@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/gitsync"
@@ -24,6 +25,7 @@ import (
 type GitSyncer interface {
 	Sync(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
 	Plan(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
+	Preview(ctx context.Context, g store.GitSource) (store.GitSource, *gitsync.Outcome, error)
 	Hook(ctx context.Context, namespace, name string, header http.Header, body []byte) (looks bool, form string, err error)
 }
 
@@ -41,7 +43,9 @@ func gitRoutes(s *Server, sources tag) {
 	hook.RejectUnknownQueryParameters = false
 	route(s, hook, g.hook)
 	hook.RequestBody.Required = false // huma makes every raw body required
-	route(s, sources.verb("/git-sources/{ns}/{name}:plan", "plan-git-source", "Show what a sync would change, and change nothing"), g.plan)
+	plan := sources.verb("/git-sources/{ns}/{name}:plan", "plan-git-source", "Show what a sync would change, and change nothing")
+	plan.Description = "With a body, the plan is for a source with these values in place of the stored ones. The source need not exist. This needs the rights of setting them."
+	route(s, plan, g.plan)
 }
 
 func (g gitting) store() (store.GitSources, error) {
@@ -95,7 +99,7 @@ func (g gitting) list(ctx context.Context, in *listGitSourcesIn) (*jsonOut[api.L
 func gitShown(g *store.GitSource, st *gitsync.State) api.GitSource {
 	spec, _ := gitsync.Parse(g.Spec)
 	out := api.GitSource{Namespace: g.Namespace, Name: g.Name, Version: g.Version, User: g.By, CreatedAt: instant(g.Created), ModifiedAt: instant(g.Modified),
-		GitSourceRequest: api.GitSourceRequest{URL: spec.URL, Branch: spec.Branch, Tag: spec.Tag, Folder: spec.Folder, User: spec.User, Password: spec.Password,
+		GitSourceRequest: api.GitSourceRequest{URL: spec.URL, Branch: spec.Branch, Tag: spec.Tag, Folder: spec.Folder, Login: spec.User, Password: spec.Password,
 			Key: spec.Key, KnownHosts: spec.KnownHosts, Hook: spec.Hook, Removed: spec.Removed, Adopt: spec.Adopt}}
 	if spec.Every != 0 {
 		out.Every = spec.Every.String()
@@ -124,20 +128,42 @@ type GitSourcePath struct {
 
 type setGitSourceIn struct {
 	GitSourcePath
+	Conditional
 	Body api.GitSourceRequest
+}
+
+// check checks the names of a source that is made or changed.
+func (p *GitSourcePath) check() error {
+	switch {
+	case !namespaceOK.MatchString(p.Namespace) || p.Namespace == engine.SystemNamespace:
+		return invalidField("namespace", fmt.Sprintf("%.63q cannot be the namespace of a git source", p.Namespace))
+	case !gitsync.IsName(p.Name):
+		return invalidField("name", fmt.Sprintf("%.63q cannot be the name of a git source: it is 1 to 63 of a-z 0-9 and -", p.Name))
+	}
+	return nil
+}
+
+// invalidField refuses one value of a request. Errors names the value, so that a form shows the message at
+// its field.
+func invalidField(key, message string) error {
+	f := invalid("%s", message)
+	f.Errors = []api.FileError{{Line: 1, Column: 1, Key: key, Message: message}}
+	return f
 }
 
 func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitSource], error) {
 	st, err := g.store()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case !namespaceOK.MatchString(in.Namespace) || in.Namespace == engine.SystemNamespace:
-		return nil, invalid("%.63q cannot be the namespace of a git source", in.Namespace)
-	case !gitsync.IsName(in.Name):
-		return nil, invalid("%.63q cannot be the name of a git source: it is 1 to 63 of a-z 0-9 and -", in.Name)
 	}
-	data, err := g.spec(ctx, in)
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	expected, err := in.revision()
+	if err != nil {
+		return nil, err
+	}
+	data, err := gitSpec(ctx, &in.GitSourcePath, &in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +171,9 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 		was, err := st.GitSourceOf(ctx, in.Namespace, in.Name)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, unread(err)
+		}
+		if expected != 0 && was.Version != expected {
+			return nil, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "git source %s/%s has changed: its version is %d, not %d", in.Namespace, in.Name, was.Version, expected)
 		}
 		row := store.GitSource{Namespace: in.Namespace, Name: in.Name, Version: was.Version + 1, Shard: was.Shard, Spec: data, By: userOf(ctx)}
 		if was.Version == 0 {
@@ -166,27 +195,30 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 	return nil, fmt.Errorf("%w: git source %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
 }
 
-// spec checks the description of a source against the rights of the caller. The caller needs further rights
-// because a source can delete workflows, and because a repository in a folder of the node can contain any
-// file that the node may read.
-func (g gitting) spec(ctx context.Context, in *setGitSourceIn) ([]byte, error) {
-	b := &in.Body
-	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Hook: b.Hook, Removed: b.Removed, Adopt: b.Adopt}
+// gitSpec checks the description of a source against the rights of the caller. The caller needs further
+// rights because a source can delete workflows, and because a repository in a folder of the node can contain
+// any file that the node may read.
+func gitSpec(ctx context.Context, of *GitSourcePath, b *api.GitSourceRequest) ([]byte, error) {
+	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.Login, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Hook: b.Hook, Removed: b.Removed, Adopt: b.Adopt}
 	var err error
 	if b.Every != "" {
 		if spec.Every, err = workflow.ParseDuration(b.Every); err != nil {
-			return nil, invalid("every: %s", err)
+			return nil, invalidField("every", "every: "+err.Error())
 		}
 	}
 	data, err := json.Marshal(&spec)
 	if err == nil {
 		spec, err = gitsync.Parse(data)
 	}
+	var wrong *gitsync.FieldError
+	if errors.As(err, &wrong) {
+		return nil, invalidField(wrong.Key, wrong.Message)
+	}
 	if err != nil {
-		return nil, invalid("git source %s/%s: %s", in.Namespace, in.Name, err)
+		return nil, invalid("git source %s/%s: %s", of.Namespace, of.Name, err)
 	}
 	if spec.Removed == gitsync.Delete {
-		if err := may(ctx, access.WorkflowDelete, in.Namespace); err != nil {
+		if err := may(ctx, access.WorkflowDelete, of.Namespace); err != nil {
 			return nil, err
 		}
 	}
@@ -265,13 +297,63 @@ func (g gitting) sync(ctx context.Context, in *GitSourcePath) (*jsonOut[api.GitS
 	return looked(in, &is, out, err)
 }
 
-func (g gitting) plan(ctx context.Context, in *GitSourcePath) (*jsonOut[api.GitSync], error) {
-	y, err := g.begins(ctx, in)
+type planGitSourceIn struct {
+	GitSourcePath
+	Body *api.GitSourceRequest
+}
+
+func (g gitting) plan(ctx context.Context, in *planGitSourceIn) (*jsonOut[api.GitSync], error) {
+	if in.Body != nil {
+		return g.preview(ctx, &in.GitSourcePath, in.Body)
+	}
+	y, err := g.begins(ctx, &in.GitSourcePath)
 	if err != nil {
 		return nil, err
 	}
 	is, out, err := y.Plan(store.WithAudit(ctx, nil), in.Namespace, in.Name)
-	return looked(in, &is, out, err)
+	return looked(&in.GitSourcePath, &is, out, err)
+}
+
+// preview plans a sync of a source with values that are not stored. The caller needs the same rights as for
+// storing them, because the node connects to the address, with the secrets of the namespace.
+func (g gitting) preview(ctx context.Context, of *GitSourcePath, b *api.GitSourceRequest) (*jsonOut[api.GitSync], error) {
+	if err := may(ctx, access.WorkflowWrite, of.Namespace); err != nil {
+		return nil, err
+	}
+	if err := of.check(); err != nil {
+		return nil, err
+	}
+	data, err := gitSpec(ctx, of, b)
+	if err != nil {
+		return nil, err
+	}
+	y, err := g.syncer()
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.store()
+	if err != nil {
+		return nil, err
+	}
+	row, err := all.GitSourceOf(ctx, of.Namespace, of.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		now := dag.Micros(time.Now().UnixMicro())
+		row = store.GitSource{Namespace: of.Namespace, Name: of.Name, Created: now, Modified: now}
+		if row.Shard, err = engine.EmptiestShard(ctx, g.s.engine); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, unread(err)
+	}
+	if row.Spec, row.By = data, userOf(ctx); !g.s.engine.Owns(row.Shard) {
+		return nil, &errkind.Elsewhere{Shard: row.Shard}
+	}
+	if err := recordAudit(ctx, g.s); err != nil {
+		return nil, err
+	}
+	is, out, err := y.Preview(store.WithAudit(ctx, nil), row)
+	return looked(of, &is, out, err)
 }
 
 const gitHookDoc = "A call is signed by X-Hub-Signature-256 (sha256=HEX: HMAC-SHA256 over the body; GitHub, Gitea, Forgejo), by X-Hub-Signature in the same form (Bitbucket), " +

@@ -97,6 +97,9 @@ func TestNamespaces(t *testing.T) {
 	token("elsewhere", operator, 0, "*", "shop")
 	token("both", principal("both", store.PrincipalActive, in("viewer", "web"), in("viewer", "shop")), 0, "*", "*")
 	token("made", operator, viewer, "*", "*") // made by a principal that may only read
+	editor := principal("editor", store.PrincipalActive, in("editor", "web"))
+	token("editor", editor, 0, "*", "*")
+	token("source", editor, 0, "workflow.read workflow.source", "*")
 	token("off", principal("off", store.PrincipalDisabled, in("cluster", "*")), 0, "*", "*")
 	token("dangling", 999, 0, "*", "*")
 	token("unmade", operator, 999, "*", "*")
@@ -142,6 +145,9 @@ func TestNamespaces(t *testing.T) {
 		{"operator", "POST", "/runs:stop", `{"all":true,"dry_run":true}`, 403, "run.read"},
 		{"operator", "POST", "/runs:stop", `{"workflow":"shop/w","dry_run":true}`, 404, `"code":"not_found"`},
 		{"operator", "PUT", "/workflows/web/w", "name: w\n", 403, "editor"},
+		{"source", "POST", "/git-sources/web/f:plan", `{"url":"https://127.0.0.1:1/f.git"}`, 403, "workflow.write"},
+		{"editor", "POST", "/git-sources/web/f:plan", `{"url":"file:///srv/f.git"}`, 403, "every namespace"},
+		{"editor", "POST", "/git-sources/shop/f:plan", `{"url":"https://127.0.0.1:1/f.git"}`, 403, "workflow.source"},
 		{"operator", "GET", "/nodes", "", 403, "node.read"},
 		{"operator", "GET", "/events", "", 403, "events"},
 		{"operator", "GET", "/events?run=" + ids["shop"], "", 404, ""},

@@ -143,7 +143,7 @@ func paramOf(p *workflow.Param) api.Param {
 
 // Conditional holds the header of every change of a definition.
 type Conditional struct {
-	IfMatch string `header:"If-Match" doc:"The ETag of the workflow that is changed, or its revision in quotes; another one is refused with 412."`
+	IfMatch string `header:"If-Match" doc:"The ETag of the definition that is changed, or its revision or version in quotes; another one is refused with 412."`
 }
 
 // revision returns the revision that the caller expects; 0 means any.
@@ -155,7 +155,7 @@ func (c *Conditional) revision() (int64, error) {
 	number, _, _ := strings.Cut(strings.Trim(text, `"`), ".")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 1 {
-		return 0, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-Match: %s is not an ETag of a workflow", text)
+		return 0, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-Match: %s is not an ETag of a definition", text)
 	}
 	return n, nil
 }

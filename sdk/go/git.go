@@ -44,17 +44,23 @@ func (g GitSources) Delete(ctx context.Context, namespace, name string) error {
 // Sync reads the repository now and applies its newest commit. If the state in the result is failing, nothing
 // was changed.
 func (g GitSources) Sync(ctx context.Context, namespace, name string) (is api.GitSync, err error) {
-	return g.look(ctx, namespace, name, "sync")
+	return g.look(ctx, namespace, name, "sync", nil)
 }
 
 // Plan returns the changes that Sync would make. It makes none of them.
 func (g GitSources) Plan(ctx context.Context, namespace, name string) (is api.GitSync, err error) {
-	return g.look(ctx, namespace, name, "plan")
+	return g.look(ctx, namespace, name, "plan", nil)
 }
 
-func (g GitSources) look(ctx context.Context, namespace, name, verb string) (is api.GitSync, err error) {
+// Preview returns the changes that the first sync would make if Set were called with the same values. It
+// stores nothing.
+func (g GitSources) Preview(ctx context.Context, namespace, name string, req api.GitSourceRequest) (is api.GitSync, err error) {
+	return g.look(ctx, namespace, name, "plan", req)
+}
+
+func (g GitSources) look(ctx context.Context, namespace, name, verb string, body any) (is api.GitSync, err error) {
 	k := newCall(http.MethodPost, nil, "git-sources", namespace, name)
-	k.verb = verb
+	k.verb, k.body = verb, body
 	_, err = g.c.do(ctx, k, &is)
 	return is, err
 }

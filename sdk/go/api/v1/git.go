@@ -19,7 +19,7 @@ type GitSourceRequest struct {
 	Tag        string `json:"tag,omitempty" doc:"In place of a branch."`
 	Folder     string `json:"folder,omitempty" doc:"Absent: the whole repository."`
 	Every      string `json:"every,omitempty" doc:"Time between two looks, such as 5m; default: 1m."`
-	User       string `json:"login,omitempty" doc:"Of https and http: the name of the user at the server."`
+	Login      string `json:"login,omitempty" doc:"Of https and http: the name of the user at the server."`
 	Password   string `json:"password_secret,omitempty" doc:"Of https and http: the secret with the password or token."`
 	Key        string `json:"key_secret,omitempty" doc:"Of ssh: the secret with the private key."`
 	KnownHosts string `json:"known_hosts,omitempty" doc:"Of ssh: the keys of the server, as ssh-keyscan prints them."`
