@@ -440,6 +440,14 @@ func TestTurns(t *testing.T) {
 	if begins() {
 		t.Fatal("a look was due before its time")
 	}
+	if err := b.store.DropGitSource(b.ctx, "shop", "flows"); err != nil {
+		t.Fatal(err)
+	}
+	if b.source(b.local()); !begins() {
+		t.Fatal("a source that was made again, with the version that it had, is looked at at once")
+	}
+	b.y.looks = map[key]*turn{}
+	b.sync()
 	if clock = clock.Add(time.Minute); !begins() {
 		t.Fatal("no look was due after a minute")
 	}

@@ -54,6 +54,7 @@ type turn struct {
 	one  chan struct{} // has an element during a look
 	next time.Time     // the time of the next look; protected by Syncer.mu
 	spec int64         // the version of the Spec to which next belongs
+	made dag.Micros    // when that source was made: a removed one can be made again, with the same versions
 	busy bool
 	full time.Time // the last attempt at a refused commit; protected by Syncer.mu
 	hook hookState
@@ -144,8 +145,8 @@ func (y *Syncer) begin(g *store.GitSource, st *State) *turn {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	t := y.turnOf(g)
-	if t.next.IsZero() || t.spec != g.Version {
-		t.spec = g.Version
+	if t.next.IsZero() || t.spec != g.Version || t.made != g.Created {
+		t.spec, t.made = g.Version, g.Created
 		if t.next = y.now(); st.Spec == g.Version && err == nil {
 			t.next = st.LookedAt.Add(spec.every())
 		}

@@ -1,26 +1,22 @@
 // Git sources: the repositories from which namespaces get workflows, with the commit in force.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
-import { path, post } from '../../api/client'
+import { path, send } from '../../api/client'
 import { hasSomewhere, useMe } from '../../api/me'
-import { all, slow } from '../../api/queries'
-import type { GitSource, GitSync } from '../../api/types'
-import { useVerb } from '../../api/verbs'
+import { all, quick, slow } from '../../api/queries'
+import type { GitSource } from '../../api/types'
+import { useAsked, useQuestion } from '../../app/ask'
 import { useNamespace, within } from '../../app/namespace'
+import { Dialog } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
-import { Ago, Command, State } from '../../kit/parts'
-import { VerbButton } from '../../kit/verbs'
+import { Ago, Button, Command, State } from '../../kit/parts'
+import { Confirm, type Question, useToastVerb, VerbButton } from '../../kit/verbs'
 import { t } from '../../text/t'
+import { bare, fullName, isDue, placeOf, short } from './gitdata'
+import { GitForm, restore } from './gitform'
+import { Failing, SyncDialog } from './gitplan'
 import { AdminTop, Refused, Some } from './parts'
-
-const fullName = (g: GitSource) => `${g.namespace}/${g.name}`
-
-/** The place from which a source reads: the repository, the branch or tag, and the folder. */
-const placeOf = (g: GitSource) => `${g.url}@${g.tag || g.branch || 'main'}${g.folder ? `:${g.folder}` : ''}`
-
-const short = (commit: string) => commit.slice(0, 10)
 
 export function GitSources() {
   const { q = '' } = useSearch({ from: '/admin/git' })
@@ -31,15 +27,28 @@ export function GitSources() {
   const query = useQuery({
     queryKey: ['git-sources'],
     queryFn: ({ signal }) => all<GitSource>('/git-sources', {}, signal),
-    refetchInterval: slow,
+    refetchInterval: ({ state }) => (state.data?.some(isDue) ? quick : slow),
     enabled: me !== undefined && reads,
   })
+  const asked = useAsked()
+  const one = query.data?.find((g) => fullName(g) === asked.of)
+  const form = asked.name === 'git' || (asked.name === 'change' && one !== undefined)
   const shown = (query.data ?? []).filter(
     (g) => within(ns, g.namespace) && `${fullName(g)} ${placeOf(g)}`.toLowerCase().includes(q.toLowerCase()),
   )
   return (
     <>
-      <AdminTop here="/admin/git" title={t('Git sources')}>
+      <AdminTop
+        here="/admin/git"
+        title={t('Git sources')}
+        actions={
+          hasSomewhere(me, 'workflow.write') ? (
+            <Button kind="primary" icon="plus" onPress={() => asked.open('git')}>
+              {t('New git source')}
+            </Button>
+          ) : null
+        }
+      >
         {t(
           'Repositories from which namespaces get workflows. A new commit is applied as a whole, or not at all.',
         )}
@@ -54,7 +63,12 @@ export function GitSources() {
               placeholder={t('Filter by name or repository')}
               aria-label={t('Filter by name or repository')}
               value={q}
-              onChange={(e) => void navigate({ search: { q: e.target.value || undefined }, replace: true })}
+              onChange={(e) =>
+                void navigate({
+                  search: (old) => ({ ...old, q: e.target.value || undefined }),
+                  replace: true,
+                })
+              }
             />
           </div>
           <Panel title={t('Git sources')} count={query.data ? shown.length : undefined}>
@@ -66,7 +80,7 @@ export function GitSources() {
                   <p>{t('No git source fits the filter.')}</p>
                 ) : (
                   <>
-                    <p>{t('There is no git source yet. Make one in a terminal:')}</p>
+                    <p>{t('There is no git source yet. Make one here, or in a terminal:')}</p>
                     <Command text="skein git add default/flows --url https://git.example.com/flows.git" />
                   </>
                 )
@@ -81,11 +95,43 @@ export function GitSources() {
           <Refused what={t('the git sources')} verb="workflow.read" somewhere />
         </Panel>
       )}
+      <Dialog
+        title={
+          asked.name === 'change' && one ? t('Change {name}', { name: fullName(one) }) : t('New git source')
+        }
+        isOpen={form}
+        onClose={asked.close}
+        wide
+      >
+        {form ? (
+          <GitForm
+            namespace={ns || 'default'}
+            one={asked.name === 'change' ? one : undefined}
+            taken={(query.data ?? []).map(fullName)}
+            onClose={asked.close}
+          />
+        ) : null}
+      </Dialog>
+      <Dialog
+        title={one ? t('Sync {name}', { name: fullName(one) }) : ''}
+        isOpen={asked.name === 'sync' && one !== undefined}
+        onClose={asked.close}
+        wide
+      >
+        {asked.name === 'sync' && one ? <SyncDialog of={one} onClose={asked.close} /> : null}
+      </Dialog>
     </>
   )
 }
 
 function Table({ sources }: { sources: GitSource[] }) {
+  const { run } = useToastVerb()
+  const { question, asked } = useQuestion({
+    remove: (of) => {
+      const g = sources.find((i) => fullName(i) === of)
+      return g && removal(g, () => run(() => restore(g)))
+    },
+  })
   return (
     <div className="scroll" tabIndex={0}>
       <table>
@@ -98,19 +144,29 @@ function Table({ sources }: { sources: GitSource[] }) {
             <th>{t('Commit in force')}</th>
             <th>{t('Workflows')}</th>
             <th>{t('Last look')}</th>
+            <th>
+              <span className="hidden-text">{t('Verbs')}</span>
+            </th>
           </tr>
         </thead>
         <tbody>
           {sources.map((g) => (
-            <Row key={fullName(g)} of={g} />
+            <Row key={fullName(g)} of={g} onAsk={asked.open} />
           ))}
         </tbody>
       </table>
+      <Confirm question={question} onClose={asked.close} />
     </div>
   )
 }
 
-function Row({ of: g }: { of: GitSource }) {
+const verbs = [
+  ['sync', t('Sync…')],
+  ['change', t('Change')],
+  ['remove', t('Remove')],
+] as const
+
+function Row({ of: g, onAsk }: { of: GitSource; onAsk: (verb: string, of: string) => void }) {
   const s = g.state
   return (
     <tr>
@@ -118,99 +174,87 @@ function Row({ of: g }: { of: GitSource }) {
       <td className="mono">{g.name}</td>
       <td className="sub target">{placeOf(g)}</td>
       <td className="what">
-        <Failing of={g} />
+        <InForce of={g} />
       </td>
       <td className="sub">
         {s.applied ? (
           <>
             <code title={s.applied}>{short(s.applied)}</code> {s.subject}
-            {s.author ? ` · ${s.author}` : ''} {s.applied_at ? <Ago time={s.applied_at} /> : null}
+            {s.author ? ` · ${s.author.replace(/ <.*>$/, '')}` : ''}{' '}
+            {s.applied_at ? <Ago time={s.applied_at} /> : null}
           </>
         ) : (
           '-'
         )}
       </td>
       <td>
-        <details>
-          <summary>{plural(s.workflows.length, 'workflow')}</summary>
-          <ul>
-            {s.workflows.map((w) => (
-              <li key={w.workflow}>
-                {w.gone ? (
-                  <span className="muted">{t('{name}, whose file was removed', { name: w.workflow })}</span>
-                ) : (
-                  <Link to="/w/$ns/$name" params={{ ns: g.namespace, name: bare(w.workflow) }}>
-                    {w.workflow}
-                  </Link>
-                )}{' '}
-                <span className="sub">{w.file}</span>
-              </li>
-            ))}
-          </ul>
-        </details>
+        {s.workflows.length === 0 ? (
+          '-'
+        ) : (
+          <details>
+            <summary className="nowrap">{plural(s.workflows.length, 'workflow')}</summary>
+            <ul>
+              {s.workflows.map((w) => (
+                <li key={w.workflow}>
+                  {w.gone ? (
+                    <span className="muted">{t('{name}, whose file was removed', { name: w.workflow })}</span>
+                  ) : (
+                    <Link to="/w/$ns/$name" params={{ ns: g.namespace, name: bare(w.workflow) }}>
+                      {w.workflow}
+                    </Link>
+                  )}{' '}
+                  <span className="sub">{w.file}</span>
+                </li>
+              ))}
+            </ul>
+          </details>
+        )}
       </td>
-      <td>
-        <div className="row">
-          <span className="nowrap sub">{s.looked_at ? <Ago time={s.looked_at} /> : '-'}</span>
-          <Look of={g} />
-        </div>
+      <td className="nowrap sub">{s.looked_at ? <Ago time={s.looked_at} /> : '-'}</td>
+      <td className="num nowrap">
+        {verbs.map(([verb, label]) => (
+          <VerbButton
+            key={verb}
+            verb="workflow.write"
+            namespace={g.namespace}
+            kind="quiet"
+            onPress={() => onAsk(verb, fullName(g))}
+          >
+            {label}
+          </VerbButton>
+        ))}
       </td>
     </tr>
   )
 }
 
-/** The name of a workflow without its namespace. */
-const bare = (workflow: string) => workflow.slice(workflow.indexOf('/') + 1)
+/** Whether the newest commit is in force, and otherwise why not. */
+function InForce({ of: g }: { of: GitSource }) {
+  if (g.state.failing) return <Failing of={g.state.failing} />
+  return g.state.applied ? (
+    <State state="succeeded">{t('in force')}</State>
+  ) : (
+    <State state="waiting">{t('not read yet')}</State>
+  )
+}
 
-/** Shows whether the newest commit is in force, and why not otherwise. */
-function Failing({ of: g }: { of: GitSource }) {
-  const f = g.state.failing
-  if (!f) {
-    return g.state.applied ? (
-      <State state="succeeded">{t('in force')}</State>
-    ) : (
-      <State state="waiting">{t('not read yet')}</State>
-    )
-  }
-  return (
+const removal = (g: GitSource, undo: () => void): Question => ({
+  title: t('Remove {name}', { name: fullName(g) }),
+  text: (
     <>
-      <State state="failed">
-        {f.commit ? t('commit {commit} refused', { commit: short(f.commit) }) : t('away')}
-      </State>{' '}
-      <Ago time={f.since} /> <span lang="en">{f.why}</span>
-      {f.errors.length > 0 ? (
-        <ul lang="en">
-          {f.errors.map((e) => (
-            <li key={`${e.file}:${e.line}:${e.column}:${e.message}`} className="sub">
-              {e.file}:{e.line}:{e.column}: {e.message}
-            </li>
+      <p>{t('Its workflows stay as they are, with their triggers. They can then be changed by hand.')}</p>
+      {g.state.workflows.length > 0 ? (
+        <ul className="bullets">
+          {g.state.workflows.map((w) => (
+            <li key={w.workflow}>{w.workflow}</li>
           ))}
         </ul>
       ) : null}
     </>
-  )
-}
-
-/** Reads the repository now, and applies its commit. */
-function Look({ of: g }: { of: GitSource }) {
-  const [answer, setAnswer] = useState('')
-  const { run, isPending } = useVerb((e) => setAnswer(e.message))
-  const look = () => {
-    setAnswer('')
-    run(
-      () => post<GitSync>(`${path('git-sources', g.namespace, g.name)}:sync`),
-      (is) => {
-        const changed = is.changes.filter((c) => c.change !== 'unchanged' && c.change !== 'kept').length
-        setAnswer(is.source.state.failing ? t('nothing was changed') : t('{n} changed', { n: changed }))
-      },
-    )
-  }
-  return (
-    <span className="row" role="status">
-      <VerbButton verb="workflow.write" namespace={g.namespace} isDisabled={isPending} onPress={look}>
-        {isPending ? t('Looking…') : t('Look now')}
-      </VerbButton>
-      {answer ? <span className="sub">{answer}</span> : null}
-    </span>
-  )
-}
+  ),
+  answer: t('Remove the git source'),
+  danger: true,
+  act: () => send(path('git-sources', g.namespace, g.name), { method: 'DELETE' }),
+  done: t('The git source {name} is removed. Its workflows stay.', { name: fullName(g) }),
+  undo,
+})
