@@ -65,7 +65,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/edit/$ns/$name',
-    validateSearch: only('task', 'new'),
+    validateSearch: only('task', 'new', 'from'),
     component: lazyRouteComponent(() => import('../pages/editor'), 'Editor'),
   }),
   createRoute({

@@ -23,35 +23,37 @@ import { addNeed, addTask, type Change, deleteTask, inTurn, removeNeed, setKey, 
 import { renameTask } from '../text/rename'
 import type { Value } from '../text/values'
 import { ApplyDialog } from './applydialog'
-import { type Base, fixOf, nothing, placeOf, readBase, template, useCheck, useSchema } from './editordata'
+import { type Base, fixOf, placeOf, readBase, template, useCheck, useSchema } from './editordata'
 import { useDraft } from './editordraft'
+import { CopyDialog, FromGit, type Managed, readCopied, readManaged } from './editorgit'
 import { Graph, type GraphActs, isShort, useSettled } from './editorgraph'
 import { Head } from './head'
 import { Inspector } from './inspector'
 
-type Opened = { base: Base; text: string; savedAt: number | undefined }
+type Opened = { base: Base; text: string; savedAt: number | undefined; managed: Managed | undefined }
 
 let openings = 0
 
 export function Editor() {
   const { ns, name } = useParams({ from: '/edit/$ns/$name' })
   const workflow = ns === 'default' ? name : `${ns}/${name}`
-  const { new: isNew } = useSearch({ from: '/edit/$ns/$name' })
+  const { new: isNew, from } = useSearch({ from: '/edit/$ns/$name' })
   // The query cache keeps an answer for a moment after the page is left. A page that is opened again within that
   // moment must read the draft that was saved at the end, so each opening has a key of its own.
   const [opening] = useState(() => ++openings)
   const opened = useQuery({
-    queryKey: ['editor', workflow, isNew, opening],
+    queryKey: ['editor', workflow, isNew, from, opening],
     queryFn: async ({ signal }): Promise<Opened> => {
-      const draft = await readDraft(workflow)
+      const [draft, managed] = await Promise.all([readDraft(workflow), readManaged(ns, name, signal)])
       // A draft of an existing workflow needs its files, also if it is opened as a new one.
-      const now = isNew && !draft?.revision ? nothing : await readBase(ns, name, signal)
+      const now =
+        isNew && !draft?.revision ? await readCopied(from, signal) : await readBase(ns, name, signal)
       const start = now.revision === 0 ? template(ns, name) : now.source
-      if (!draft || draft.text === now.source) return { base: now, text: start, savedAt: undefined }
+      if (!draft || draft.text === now.source) return { base: now, text: start, savedAt: undefined, managed }
       // The draft keeps the revision from which it began, so that an apply notices changes that came in
       // between.
       const base = { ...now, revision: draft.revision, version: draft.version, source: draft.base }
-      return { base, text: draft.text, savedAt: draft.savedAt }
+      return { base, text: draft.text, savedAt: draft.savedAt, managed }
     },
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
@@ -119,7 +121,9 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const [text, setText] = useState(opened.text)
   const typed = useRef(opened.text)
   const asked = useAsked()
-  const apply = () => asked.open('apply')
+  const { managed } = opened
+  const isOpen = isHeld && !managed
+  const apply = () => isOpen && asked.open('apply')
   const editor = useRef<EditorHandle>(null)
   const settled = useSettled(text)
   const check = useCheck(base, text)
@@ -148,7 +152,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const chosen = file?.tasks.find((one) => one.name === task)
   const changed = text !== base.source
   const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
-  useKeys({ 'Ctrl-Enter': () => isHeld && apply(), F8: problem })
+  useKeys({ 'Ctrl-Enter': apply, F8: problem })
   const onKey = (key: string) => {
     if (key === 'a') edits.add('run', task ? { after: task } : {})
     else if (key === 'Delete' && chosen) edits.remove(chosen.name)
@@ -157,7 +161,14 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
     return true
   }
   const latest = useRef<GraphActs>(undefined)
-  latest.current = { onSelect: select, onLink: edits.link, onDrop: edits.add, onKey }
+  const show = (name: string | undefined) => {
+    select(name)
+    const entry = file?.tasks.find((one) => one.name === name)?.entry.key.range
+    if (managed && entry && file?.text === text) editor.current?.go(entry[0], entry[1])
+  }
+  latest.current = managed
+    ? { onSelect: show, onLink: () => {}, onDrop: () => {}, onKey: () => false }
+    : { onSelect: select, onLink: edits.link, onDrop: edits.add, onKey }
   return (
     <>
       <Head
@@ -165,7 +176,9 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
         title={
           base.revision === 0
             ? t('New workflow {workflow}', { workflow })
-            : t('Edit {workflow}', { workflow })
+            : managed
+              ? t('Source of {workflow}', { workflow })
+              : t('Edit {workflow}', { workflow })
         }
         actions={
           <>
@@ -174,15 +187,17 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
                 {t('Discard the draft')}
               </Button>
             ) : null}
-            <VerbButton
-              verb="workflow.write"
-              namespace={ns}
-              kind="primary"
-              isDisabled={!isHeld || !changed || check.errors.length > 0}
-              onPress={apply}
-            >
-              {t('Apply…')}
-            </VerbButton>
+            {managed ? null : (
+              <VerbButton
+                verb="workflow.write"
+                namespace={ns}
+                kind="primary"
+                isDisabled={!isHeld || !changed || check.errors.length > 0}
+                onPress={apply}
+              >
+                {t('Apply…')}
+              </VerbButton>
+            )}
           </>
         }
       >
@@ -195,6 +210,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
           {changed && saved ? ` · ${t('saved in this browser at {time}', { time: clock(saved) })}` : ''}
         </p>
       </Head>
+      {managed ? <FromGit managed={managed} ns={ns} /> : null}
       <div className="editor" inert={!isHeld}>
         <Panel title={t('Text')}>
           <TextEditor
@@ -209,6 +225,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
             problems={check.errors}
             schema={schema}
             tasks={tasks}
+            isReadOnly={managed !== undefined}
           />
           <Problems
             text={text}
@@ -216,13 +233,17 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
             failure={check.failure}
             checked={check.text === text}
             go={(p) => editor.current?.go(placeOf(text, p.line, p.column))}
-            fix={(change) => editor.current?.text() === text && editor.current.change([change])}
+            fix={
+              managed
+                ? undefined
+                : (change) => editor.current?.text() === text && editor.current.change([change])
+            }
           />
         </Panel>
         <Panel
           title={t('Graph')}
           count={plural(tasks.length, 'task')}
-          actions={<Palette add={(k) => edits.add(k, task ? { after: task } : {})} />}
+          actions={managed ? null : <Palette add={(k) => edits.add(k, task ? { after: task } : {})} />}
         >
           {check.drawing ? (
             <Graph drawing={check.drawing} selected={task} old={check.errors.length > 0} latest={latest} />
@@ -233,7 +254,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
                 : t('The server draws the graph…')}
             </p>
           )}
-          {file && chosen ? (
+          {file && chosen && !managed ? (
             <Inspector
               file={file}
               task={chosen}
@@ -251,7 +272,10 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
           ) : null}
         </Panel>
       </div>
-      {asked.name === 'apply' && isHeld ? (
+      {asked.name === 'copy' && managed ? (
+        <CopyDialog ns={ns} name={name} text={text} onClose={asked.close} />
+      ) : null}
+      {asked.name === 'apply' && isOpen ? (
         <ApplyDialog
           ns={ns}
           name={name}
@@ -389,7 +413,8 @@ function Problems({
   failure: Error | undefined
   checked: boolean
   go: (p: FileError) => void
-  fix: (change: Change) => void
+  /** Absent: the text is read only. */
+  fix: ((change: Change) => void) | undefined
 }) {
   return (
     <section className="problems" aria-label={t('Problems')}>
@@ -401,7 +426,7 @@ function Problems({
       ) : null}
       <ul>
         {errors.slice(0, 50).map((p) => {
-          const change = checked ? fixOf(text, p) : undefined
+          const change = checked && fix ? fixOf(text, p) : undefined
           return (
             <li key={`${p.line}:${p.column}:${p.message}`} className="row">
               <button type="button" className="problem-line" onClick={() => go(p)}>
@@ -411,7 +436,7 @@ function Problems({
                 {p.message}
                 {p.hint && !change ? <span className="muted"> ({p.hint})</span> : null}
               </button>
-              {change ? (
+              {change && fix ? (
                 <Button onPress={() => fix(change)}>
                   {t('Change to {insert}', { insert: change.insert })}
                 </Button>

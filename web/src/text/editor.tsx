@@ -77,6 +77,7 @@ export function TextEditor({
   schema,
   tasks,
   handle,
+  isReadOnly = false,
 }: {
   initial: string
   label: string
@@ -86,6 +87,8 @@ export function TextEditor({
   schema: Schema | undefined
   tasks: string[]
   handle: Ref<EditorHandle>
+  /** Keys change nothing. The text can be selected, searched and copied. */
+  isReadOnly?: boolean
 }) {
   const box = useRef<HTMLDivElement>(null)
   const view = useRef<EditorView>(undefined)
@@ -109,6 +112,7 @@ export function TextEditor({
         extensions: [
           base,
           separator ? EditorState.lineSeparator.of(separator) : [],
+          EditorState.readOnly.of(isReadOnly),
           history(),
           highlightActiveLine(),
           highlightSelectionMatches(),
@@ -151,7 +155,7 @@ export function TextEditor({
     text: () => view.current?.state.sliceDoc() ?? '',
     change: (changes) => {
       const editor = view.current
-      if (!editor || changes.length === 0) return
+      if (!editor || editor.state.readOnly || changes.length === 0) return
       const at = placer(editor.state)
       const set = editor.state.changes(
         changes.map(({ from, to, insert }) => ({ from: at(from), to: at(to), insert })),

@@ -14,7 +14,7 @@ let wrong: string[]
 let other: Web
 let repo: Repository
 let address = ''
-/** Whether the other system answers. */
+/** The answer of the other system. */
 let answers = true
 
 beforeAll(async () => {
@@ -90,6 +90,7 @@ test('a git source is made after its plan, changed, synced, removed, and back by
   await look.click()
   await form.getByText('is not the name of a branch or tag').waitFor()
   expect(await form.getByLabel(/^Branch/).getAttribute('aria-invalid')).toBe('true')
+  expect(wrong.splice(0)).toEqual([expect.stringContaining('422')]) // the browser notes the refusal
   await form.getByLabel(/^Branch/).fill('')
   await look.click()
   await form.getByText('away', { exact: true }).waitFor() // the repository wants a password
@@ -136,6 +137,32 @@ test('a git source is made after its plan, changed, synced, removed, and back by
   await row.waitFor()
   await looked()
   expect((await stored())[0]).toMatchObject({ url: repo.url, login: 'git', password_secret: 'GIT_TOKEN' })
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('a workflow from git is read only in the editor, and can be saved as a copy', async () => {
+  const page = await open(context, `${server.base}/edit/default/one`)
+  await page.getByText('This workflow comes from git: one.yaml of flows').waitFor()
+  expect(await page.getByRole('button', { name: 'Apply…' }).count()).toBe(0)
+  const text = page.locator('.cm-content')
+  await text.click()
+  await page.keyboard.type('nonsense')
+  expect(await text.textContent()).not.toContain('nonsense')
+  await page.getByRole('button', { name: 'Save as a copy…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('textbox', { name: /^Name / }).fill('one')
+  await dialog.getByText('There is a workflow of this name').waitFor()
+  await dialog.getByRole('textbox', { name: /^Name / }).fill('mine')
+  await dialog.getByRole('button', { name: 'Open the copy' }).click()
+  await page.getByRole('heading', { name: 'New workflow mine' }).waitFor()
+  await page.getByText('The server finds no problem.').waitFor()
+  expect(await text.textContent()).toContain('name: mine')
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click()
+  await page.getByRole('heading', { name: /^mine/ }).waitFor()
+  const made = await (await ask(`${server.base}/api/v1/workflows/default/mine`)).json()
+  expect([made.version, made.git]).toEqual([1, undefined])
   expect(wrong).toEqual([])
   await page.close()
 })

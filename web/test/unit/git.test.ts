@@ -8,11 +8,13 @@ import {
   draftOf,
   emptyDraft,
   faultsOf,
+  fileLink,
   isReady,
   localFaults,
   reachOf,
   requestOf,
 } from '../../src/pages/admin/gitdata'
+import { hasTriggers, renamedCopy } from '../../src/text/copy'
 
 const draft = (more: Partial<Draft>): Draft => ({ ...emptyDraft('shop'), name: 'flows', ...more })
 
@@ -31,7 +33,14 @@ test('the address of a repository says how a node reaches it', () => {
 
 test('the request of a draft has the credentials of its address only', () => {
   const of = { login: 'git', password: 'TOKEN', key: 'KEY', hosts: 'h ssh-rsa A\n', hook: 'HOOK' }
-  const web = draft({ ...of, url: ' https://h/a.git ', kind: 'tag', ref: 'v1', folder: 'flows/', adopt: true })
+  const web = draft({
+    ...of,
+    url: ' https://h/a.git ',
+    kind: 'tag',
+    ref: 'v1',
+    folder: 'flows/',
+    adopt: true,
+  })
   expect(requestOf(web)).toEqual({
     url: 'https://h/a.git',
     tag: 'v1',
@@ -93,4 +102,37 @@ test('the changes of a sync come by their effect, what is lost first', () => {
     ['unchanged', 1],
   ])
   expect(changedBy(sync)).toBe(3)
+})
+
+test('a file has an address in the page of a server that is known', () => {
+  const at = (more: Partial<GitSource>) => fileLink({ url: '', ...more } as GitSource, 'a b.yaml')
+  expect(at({ url: 'https://github.com/o/r.git' })).toBe('https://github.com/o/r/blob/main/a%20b.yaml')
+  expect(at({ url: 'git@gitlab.example.com:g/s/r.git', folder: 'flows', branch: 'dev' })).toBe(
+    'https://gitlab.example.com/g/s/r/-/blob/dev/flows/a%20b.yaml',
+  )
+  expect(at({ url: 'ssh://git@codeberg.org:22/o/r', tag: 'v1' })).toBe(
+    'https://codeberg.org/o/r/src/tag/v1/a%20b.yaml',
+  )
+  expect(at({ url: 'https://git.example.com/r.git' })).toBeUndefined()
+  expect(at({ url: 'file:///srv/github.com/r' })).toBeUndefined()
+})
+
+test('a copy has another name and namespace, and all other bytes of the text', () => {
+  expect(renamedCopy('# a\nname: one # the name\ntasks: {a: {run: x}}\n', 'default', 'two')).toBe(
+    '# a\nname: two # the name\ntasks: {a: {run: x}}\n',
+  )
+  expect(renamedCopy('# a\r\nname: "one"\r\ntasks:\r\n', 'shop', 'two')).toBe(
+    '# a\r\nnamespace: shop\r\nname: two\r\ntasks:\r\n',
+  )
+  expect(renamedCopy('namespace: shop\ntasks: {}\n', 'default', 'two')).toBe(
+    'name: two\nnamespace: default\ntasks: {}\n',
+  )
+  expect(renamedCopy('{tasks: {a: {run: x}}}', 'shop', 'two')).toBe(
+    '{name: two, namespace: shop, tasks: {a: {run: x}}}',
+  )
+  expect(renamedCopy('- no\n- workflow\n', 'shop', 'two')).toBe('- no\n- workflow\n')
+  expect([hasTriggers('triggers: [{every: 1h}]\n'), hasTriggers('tasks: {triggers: {run: x}}\n')]).toEqual([
+    true,
+    false,
+  ])
 })

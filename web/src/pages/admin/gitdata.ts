@@ -18,6 +18,30 @@ export const short = (commit: string) => commit.slice(0, 10)
 /** The name of a workflow without its namespace. */
 export const bare = (workflow: string) => workflow.slice(workflow.indexOf('/') + 1)
 
+/** Where the page of a server of repositories shows a file of a branch or a tag, by the beginning of its host. */
+const hosts: [host: RegExp, at: (ref: string, isTag: boolean) => string][] = [
+  [/^github\./, (ref) => `blob/${ref}`],
+  [/^gitlab\./, (ref) => `-/blob/${ref}`],
+  [/^bitbucket\.org$/, (ref) => `src/${ref}`],
+  [/^(codeberg\.org$|gitea\.|forgejo\.)/, (ref, isTag) => `src/${isTag ? 'tag' : 'branch'}/${ref}`],
+]
+
+/** The address of a file of a source in the page of its server, if the server is of a kind that is known. */
+export function fileLink(g: GitSource, file: string): string | undefined {
+  const web =
+    /^https:\/\/([\w.-]+)(?::\d+)?\/(.+)$/.exec(g.url) ??
+    /^ssh:\/\/[\w.-]+@([\w.-]+)(?::\d+)?\/(.+)$/.exec(g.url) ??
+    /^[A-Za-z_][\w.-]*@([\w.-]+):([^:].*)$/.exec(g.url)
+  const at = web && hosts.find(([host]) => host.test(web[1] ?? ''))?.[1]
+  if (!at) return undefined
+  const repo = (web[2] ?? '')
+    .replace(/^\/+/, '')
+    .replace(/\/+$/, '')
+    .replace(/\.git$/, '')
+  const ref = at(encodeURI(g.tag || g.branch || 'main'), Boolean(g.tag))
+  return `https://${web[1]}/${repo}/${ref}/${encodeURI(g.folder ? `${g.folder}/${file}` : file)}`
+}
+
 /** What the fields of the form hold. An empty text is the default. */
 export type Draft = {
   namespace: string
@@ -138,7 +162,8 @@ export function localFaults(d: Draft, isNew: boolean, taken: readonly string[]):
   if (d.name && !named.test(d.name)) faults.name = t('Small letters, digits and -, at most 63.')
   else if (isNew && taken.includes(fullName(d)))
     faults.name = t('There is a git source of this name. Change that one, or choose another name.')
-  if (d.namespace && !placed.test(d.namespace)) faults.namespace = t('Small letters, digits and -, at most 63.')
+  if (d.namespace && !placed.test(d.namespace))
+    faults.namespace = t('Small letters, digits and -, at most 63.')
   if (/\/\/[^/]*:[^/]*@/.test(d.url))
     faults.url = t('Take the password out of the address. Choose a secret for it below.')
   return faults

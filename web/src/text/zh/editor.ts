@@ -43,6 +43,16 @@ export const editor = {
   'draft of v{version}': 'v{version} 的草稿',
   'saved in this browser at {time}': '{time} 已保存在此浏览器中',
   Text: '文本',
+  'This workflow comes from git: {file} of {source}, commit {commit}. Change it in the repository.':
+    '此工作流来自 git：{source} 的 {file}，提交 {commit}。请在仓库中修改。',
+  'Open the file': '打开文件',
+  'Save as a copy…': '另存为副本…',
+  'Save as a copy': '另存为副本',
+  'The copy does not come from git. It is a draft until you apply it.': '副本不来自 git，应用之前只是草稿。',
+  'It has the same triggers, which start runs as soon as you apply it. Change them first if that is wrong.':
+    '副本带有相同的触发器，应用后会立即启动运行。如不需要，请先修改。',
+  'There is a workflow of this name.': '已有同名工作流。',
+  'Open the copy': '打开副本',
   'Source of {workflow}': '{workflow} 的源文件',
   'The graph is drawn once the text has no problem.': '文本没有问题后才会绘制图。',
   'The server draws the graph…': '服务器正在绘制图…',
