@@ -22,6 +22,7 @@ import (
 // Bounds of a verb on several runs.
 const (
 	bulkMax       = 1000    // runs of one call
+	bulkPages     = 100     // pages of one call; pages of a filter that few runs fit are short
 	bulkAtOnce    = 16      // concurrent calls; runs of concurrent calls share commits
 	bulksMax      = 4       // concurrent calls
 	bulkAnswerMax = 1 << 20 // bytes of the answer about one run
@@ -105,10 +106,20 @@ func confirmed(c *api.BulkRequest, res *api.BulkResult) error {
 	return invalid("%d runs%s match: give expect: %d or confirm: true, or list them with dry_run: true", res.Count, more, res.Count)
 }
 
+// bulkFilter returns the filter of a request, and whether it narrows the runs.
+func bulkFilter(c *api.BulkRequest) (f RunFilter, narrow bool) {
+	f = RunFilter{Workflow: c.Workflow, Since: c.Since, Until: c.Until, Namespace: c.Namespace, Origin: c.Origin, Trigger: c.Trigger, Cause: c.Cause,
+		Backfill: c.Backfill, Parent: c.Parent, Node: c.Node, Tag: c.Tag, Text: c.Text, Page: Page{Cursor: c.Cursor}, State: []string{c.State}}
+	for _, text := range []string{c.Workflow, c.User, c.Since, c.Until, c.Namespace, c.Origin, c.Trigger, c.Cause, c.Parent, c.Node, c.Text} {
+		narrow = narrow || text != ""
+	}
+	return f, narrow || c.Backfill != 0 || len(c.Tag) > 0 || c.All
+}
+
 // choose finds the runs. They come newest first, or in the order of their names.
 func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.BulkItem, next *string, err error) {
 	items = []api.BulkItem{}
-	narrow := c.Workflow != "" || c.User != "" || c.Since != "" || c.All
+	f, narrow := bulkFilter(c)
 	if len(c.Runs) > 0 {
 		if narrow || c.Cursor != "" || c.Limit > 0 {
 			return nil, nil, invalid("runs: give ids of runs or a filter, not both")
@@ -134,22 +145,16 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 		return items, nil, nil
 	}
 	if !narrow {
-		return nil, nil, invalid("no runs are selected: give runs, workflow, user or since, or all: true")
+		return nil, nil, invalid("no runs are selected: give runs or a filter such as workflow, ns or tag, or all: true")
 	}
-	if !wide(ctx, access.RunRead) {
-		if c.Workflow == "" {
-			return nil, nil, fail(http.StatusForbidden, api.ProblemForbidden, "this call needs the verb %s in all namespaces; give runs, or a workflow", access.RunRead)
-		}
-		if err := mayName(ctx, access.RunRead, c.Workflow); err != nil {
-			return nil, nil, err
-		}
+	if err := mayChoose(ctx, c); err != nil {
+		return nil, nil, err
 	}
 	limit := c.Limit
 	if limit == 0 {
 		limit = bulkMax
 	}
-	f := RunFilter{Workflow: c.Workflow, State: []string{c.State}, Since: c.Since, Page: Page{Cursor: c.Cursor}}
-	for {
+	for pages := 1; ; pages++ {
 		f.Limit = limit - len(items)
 		page, err := s.runPage(ctx, &f, c.User)
 		if err != nil {
@@ -159,11 +164,24 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 			run := &page.Body.Items[i]
 			items = append(items, api.BulkItem{ID: run.ID, Outcome: "would", Run: run})
 		}
-		if next = page.Body.Next; next == nil || len(items) >= limit {
+		if next = page.Body.Next; next == nil || len(items) >= limit || pages == bulkPages {
 			return items, next, nil
 		}
 		f.Cursor = *next
 	}
+}
+
+// mayChoose returns a refusal if the caller may not read all runs that a filter can select.
+func mayChoose(ctx context.Context, c *api.BulkRequest) error {
+	switch {
+	case wide(ctx, access.RunRead):
+		return nil
+	case c.Workflow != "":
+		return mayName(ctx, access.RunRead, c.Workflow)
+	case c.Namespace != "":
+		return may(ctx, access.RunRead, c.Namespace)
+	}
+	return fail(http.StatusForbidden, api.ProblemForbidden, "this call needs the verb %s in all namespaces; give runs, a workflow, or ns", access.RunRead)
 }
 
 // each calls the verb of every run.

@@ -55,6 +55,30 @@ func TestBulk(t *testing.T) {
 		}
 	}
 
+	// Each filter of the list of runs selects the same runs as there.
+	b.post("/api/v1/runs", `{"workflow":"hold","tags":{"team":"data"}}`)
+	for _, f := range []struct{ query, body string }{
+		{"ns=default", `"ns":"default"`}, {"ns=nowhere", `"ns":"nowhere"`}, {"tag=team%3Ddata", `"tag":["team=data"]`},
+		{"origin=api", `"run_origin":"api"`}, {"origin=schedule", `"run_origin":"schedule"`}, {"trigger=daily", `"trigger":"daily"`}, {"cause=exit", `"cause":"exit"`},
+		{"backfill=7", `"backfill":7`}, {"node=n1", `"node":"n1"`}, {"node=other", `"node":"other"`}, {"parent=" + other, `"parent":"` + other + `"`},
+		{"q=" + ids[1], `"q":"` + ids[1] + `"`}, {"until=2020-01-01T00:00:00Z", `"until":"2020-01-01T00:00:00Z"`},
+		{"ns=default&tag=team%3Ddata&q=hold", `"ns":"default","tag":["team=data"],"q":"hold"`},
+	} {
+		listed := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=active&"+f.query), 200)
+		chosen := want[api.BulkResult](t, b.post("/api/v1/runs:pause", `{"dry_run":true,`+f.body+`}`), 200)
+		if len(listed.Items) != chosen.Count {
+			t.Errorf("%s: %d runs are listed, and %d chosen", f.query, len(listed.Items), chosen.Count)
+		}
+		for i := range min(len(listed.Items), chosen.Count) {
+			if listed.Items[i].ID != chosen.Items[i].ID {
+				t.Errorf("%s: run %d is %s, and %s is chosen", f.query, i, listed.Items[i].ID, chosen.Items[i].ID)
+			}
+		}
+		wantProblem(t, b.post("/api/v1/runs:pause", `{`+f.body+`}`), 422, api.ProblemInvalid)
+	}
+	wantProblem(t, b.post("/api/v1/runs:pause", `{"tag":["team"],"dry_run":true}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/runs:pause", `{"label":"x","dry_run":true}`), 422, api.ProblemInvalid)
+
 	page := want[api.BulkResult](t, b.post("/api/v1/runs:pause", `{"user":"ada","limit":2,"confirm":true}`, api.HeaderClaimedBy, "eve"), 200)
 	if page.Done != 2 || page.Next == nil || intent(ids[0]) != "run" || intent(ids[1]) != "pause" {
 		t.Errorf("%+v", page)

@@ -28,12 +28,38 @@ export const bulkVerbs: BulkVerb[] = [
   { name: 'stop', label: t('Stop'), past: t('stopped'), danger: true, of: 'active' },
 ]
 
+/** The runs of a verb: by id, or by the filters of the list of runs, with the names that REST gives them. */
 export type Choice = {
   runs?: string[]
+  all?: boolean
   workflow?: string | undefined
+  ns?: string | undefined
   user?: string | undefined
   since?: string | undefined
   state?: string | undefined
+  trigger?: string | undefined
+  backfill?: number
+  node?: string | undefined
+  tag?: string[]
+  q?: string | undefined
+}
+
+type Filter = Omit<Choice, 'runs' | 'all' | 'backfill' | 'tag'> & {
+  backfill?: string | undefined
+  tag?: string | undefined
+}
+
+/** The choice of all runs that fit a filter of the list, or nothing if the filter has no condition. */
+export function choiceOf({ tag, backfill, state, ...rest }: Filter): Choice | undefined {
+  const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value))
+  const narrow: Choice = {
+    ...given,
+    ...(tag ? { tag: [tag] } : {}),
+    ...(backfill ? { backfill: Number(backfill) } : {}),
+  }
+  if (Object.keys(narrow).length > 0) return { ...narrow, state }
+  // With a state alone, the server wants to hear that all runs are meant.
+  return state ? { all: true, state } : undefined
 }
 
 const firstShown = 20
@@ -102,7 +128,9 @@ function Plan({
   onDone: () => void
 }) {
   const [key] = useState(newKey)
-  const body = { ...choice, state: all ? (choice.state ?? verb.of) : undefined }
+  // The server answers about 1,000 runs at a time. The cursor begins the next part of a longer list.
+  const [cursor, setCursor] = useState<string>()
+  const body = all ? { ...choice, state: choice.state ?? verb.of, cursor } : choice
   const plan = useQuery({
     queryKey: ['bulk', verb.name, body],
     queryFn: () => post<BulkResult>(`/runs:${verb.name}`, { ...body, dry_run: true }),
@@ -112,12 +140,12 @@ function Plan({
   const refused = plan.data?.items.filter((i) => i.outcome === 'refused') ?? []
   const act = useMutation({
     // The request has the number of runs that the person has seen. If the number has changed since, the
-    // server does nothing and returns the new one.
+    // server does nothing and returns the new one. For a part of a longer list, it has the ids of these runs.
     mutationFn: () =>
       post<BulkResult>(
         `/runs:${verb.name}`,
-        all ? { ...body, expect: plan.data?.count } : { runs: would.map((i) => i.id) },
-        `${key}-${verb.name}-${plan.data?.count}`,
+        all && !plan.data?.next ? { ...body, expect: plan.data?.count } : { runs: would.map((i) => i.id) },
+        `${key}-${verb.name}-${cursor ?? ''}-${plan.data?.count}`,
       ),
     onSuccess: (result) => {
       toast(
@@ -129,10 +157,10 @@ function Plan({
             })
           : t('{runs} {past}.', { runs: plural(result.done, 'run'), past: verb.past }),
       )
-      if (result.refused === 0) {
-        onDone()
-        onClose()
-      }
+      if (result.refused > 0) return
+      if (plan.data?.next) return setCursor(plan.data.next)
+      onDone()
+      onClose()
     },
     onError: (e) => {
       if (e instanceof Failure && e.kind === 'conflict') void plan.refetch()
@@ -150,7 +178,10 @@ function Plan({
               type="button"
               className="chip"
               aria-pressed={v === verb}
-              onClick={() => onTurn(v.name)}
+              onClick={() => {
+                setCursor(undefined)
+                onTurn(v.name)
+              }}
             >
               {v.label}
             </button>
@@ -198,6 +229,16 @@ function Plan({
       {act.error ? <ProblemBox error={act.error} /> : null}
       <footer>
         <Button onPress={onClose}>{failed.length > 0 ? t('Close') : t('Cancel')}</Button>
+        {plan.data?.next && (would.length === 0 || failed.length > 0) ? (
+          <Button
+            onPress={() => {
+              act.reset()
+              setCursor(plan.data?.next ?? undefined)
+            }}
+          >
+            {t('Go on with older runs')}
+          </Button>
+        ) : null}
         {failed.length === 0 ? (
           <Button
             kind={verb.danger ? 'danger' : 'primary'}

@@ -12,7 +12,7 @@ import { Ago, Button, Command, Message, RunLink, Span, State, WorkflowLink } fro
 import { useWatch } from '../live/live'
 import { t } from '../text/t'
 import { term } from '../text/terms'
-import { Bulk, bulkOf, bulkVerbs } from './bulk'
+import { Bulk, bulkOf, bulkVerbs, choiceOf } from './bulk'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
 import { SavedViews } from './savedviews'
@@ -97,9 +97,9 @@ export function Runs() {
   )
   const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
   const narrow = Boolean(workflow || user || since || backfill || trigger || node || q || tag)
-  // The verbs on several runs support only these filters. A verb must not change more runs than the page
+  // The verbs on several runs support the same filters as the list, so a verb changes the runs that the page
   // shows.
-  const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || node || q || tag || ns)
+  const matching = choiceOf(filter)
   return (
     <>
       <Head title={t('Runs')} label={t('Runs')} actions={<SavedViews />} />
@@ -204,7 +204,7 @@ export function Runs() {
                 {verb.label}
               </Button>
             ))}
-            {bulkable && shown.length > 0 ? (
+            {matching && shown.length > 0 ? (
               <Button kind="quiet" onPress={() => asked.open('bulk-all', 'recover')}>
                 {t('All that fit the filter…')}
               </Button>
@@ -270,7 +270,7 @@ export function Runs() {
       </Panel>
       <Bulk
         open={bulk}
-        choice={bulk?.all ? { workflow, user, since, state } : { runs: [...selected] }}
+        choice={bulk?.all ? (matching ?? {}) : { runs: [...selected] }}
         onTurn={(verb) => asked.turn('bulk-all', verb)}
         onClose={asked.close}
         onDone={() => setSelected(new Set())}

@@ -204,6 +204,14 @@ test('a verb on many runs is not carried out on another number than the one that
   await dialog.getByRole('alert').waitFor()
   await dialog.getByRole('button', { name: 'Rerun 2 runs' }).click()
   await page.getByText('2 runs started again').waitFor()
+  // Only one of the runs has the tag.
+  const { id } = await call(server.base, '/runs', { workflow: 'broken', tags: { team: 'data' } })
+  expect(await ended(server.base, id)).toBe('failed')
+  await page.goto(`${server.base}/runs?tag=team%3Ddata&state=failed`)
+  await page.getByRole('button', { name: 'All that fit the filter' }).click()
+  await dialog.getByText('1 run would be recovered').waitFor()
+  await dialog.getByRole('button', { name: 'Recover 1 run' }).click()
+  await page.getByText('1 run recovered').waitFor()
   await context.close()
 })
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { answersOf, formOf, taskOfAction } from '../../src/pages/approvalsdata'
 import { backfillCommand, requestOf } from '../../src/pages/backfilldata'
+import { choiceOf } from '../../src/pages/bulk'
 
 test('the task that an approval is about', () => {
   expect(taskOfAction({ args: { task: 'sign-off' }, actions: [] })).toBe('sign-off')
@@ -58,4 +59,12 @@ test('the form of an approval: fields by their types, answers without the empty 
   ])
   expect(answersOf(form, texts)).toEqual({ amount: 2.5, sure: false })
   expect(formOf({ args: {} })).toEqual([])
+})
+
+test('a verb on all matching runs takes every filter of the list, and is not offered without one', () => {
+  expect(
+    choiceOf({ state: undefined, workflow: undefined, ns: 'shop', tag: 'team=data', backfill: '7', q: 'x' }),
+  ).toEqual({ ns: 'shop', tag: ['team=data'], backfill: 7, q: 'x', state: undefined })
+  expect(choiceOf({ state: 'failed', tag: undefined })).toEqual({ all: true, state: 'failed' })
+  expect(choiceOf({ state: undefined, ns: undefined })).toBeUndefined()
 })

@@ -416,6 +416,7 @@ export const runs = {
   Edit: '编辑',
   'version {version}': '版本 {version}',
   'commit {commit}': '提交 {commit}',
+  'Go on with older runs': '继续处理更早的运行',
   'from git: {file} of {source}, commit {commit}': '来自 git：{source} 的 {file}，提交 {commit}',
   'Filter and act on many': '筛选与批量操作',
   'The workflow has no triggers: it runs when it is started.': '该工作流没有触发器：仅在被启动时运行。',
