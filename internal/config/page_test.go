@@ -34,7 +34,7 @@ var descriptions = map[string]described{
 	"memory":                   {def: "what the process may use", meaning: "memory for tasks with `resources`"},
 	"pass_env":                 {meaning: "further variables of the process that tasks get, with commas", reread: true},
 	"extensions":               {def: "`extensions` in the data folder, and `/etc/skein/extensions`", meaning: "folders of [extensions](extensions.md), separated by colons; of two extensions with one name and version, the one in the first folder is used; or `none`"},
-	"source_memory":            {meaning: "memory of the process of a [source](sources.md#skein-plus) of a broker or of an extension; a process that takes more is ended, and started again after 30 s"},
+	"source_memory":            {meaning: "memory of the process of a [source](brokers.md#skein-plus) of a broker or of an extension; a process that takes more is ended, and started again after 30 s"},
 	"container_engine":         {meaning: "engine for tasks with [`container`](containers.md): `auto` (podman, or Docker if podman is missing and this is root), `podman`, `docker`, `unix:///PATH` for the engine with Docker's API at a socket, or `none` (such tasks do not run here)"},
 	"container_mounts":         {meaning: "folders of this machine that containers may mount, as `NAME=PATH,…`; `NAME=PATH:rw` if tasks may write there; `NAMESPACE/NAME=PATH` for one namespace only"},
 	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation). `auto` is `fence` on a database that this version or a later one has made, and `none` on an earlier one. With several levels, as `fence,box`, a task gets the first one unless it requires a higher one"},
