@@ -68,6 +68,18 @@ hyphens: ` + "`/problems/not-found`" + `. The Go SDK has it as ` + "`(*skein.Err
 		row(&b, "`"+api.CodeOf(k.Type)+"`", strings.Join(status, ", "), k.Title, k.Meaning, k.Remedy)
 	}
 	b.WriteString(`
+## Details of problems
+
+The ` + "`detail`" + ` of a problem is a sentence. If it is one of the frequent ones, ` + "`about`" + ` has its code and ` + "`args`" + ` its values.
+
+| about | args |
+|---|---|
+`)
+	details := detailCodes(t)
+	for _, code := range slices.Sorted(maps.Keys(details)) {
+		row(&b, "`"+code+"`", "`"+strings.Join(details[code], "`, `")+"`")
+	}
+	b.WriteString(`
 ## Reasons of explain
 
 ` + "`skein explain`" + `, and the routes that end in ` + "`/explain`" + `, say why a run or a task does not continue, or why a workflow starts no runs. Each reason has a code, a sentence,
@@ -246,6 +258,47 @@ func outcomeCodes(t *testing.T) map[string]bool {
 		codes[m[1]] = true
 	}
 	return codes
+}
+
+// detailCodes returns the names of arguments of coded details of problems: of calls of about and of errkind.Tell. It fails if
+// a code has different arguments in two places.
+func detailCodes(t *testing.T) map[string][]string {
+	t.Helper()
+	details := map[string][]string{}
+	sources(t, func(_ string, set *token.FileSet, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name, args := "", call.Args
+			switch fun := call.Fun.(type) {
+			case *ast.SelectorExpr:
+				name = fun.Sel.Name
+			case *ast.Ident:
+				name = fun.Name
+			}
+			if name == "Tell" && len(args) > 0 {
+				args = args[1:] // behind the error
+			} else if name != "about" {
+				return true
+			}
+			if len(args) == 0 || literal(args[0]) == "" {
+				return true
+			}
+			var names []string
+			for i := 1; i < len(args); i += 2 {
+				names = append(names, literal(args[i]))
+			}
+			code := literal(args[0])
+			if was, known := details[code]; known && !slices.Equal(was, names) {
+				t.Errorf("%s: the detail %s has the arguments %v, and elsewhere %v", set.Position(call.Pos()), code, names, was)
+			}
+			details[code] = names
+			return true
+		})
+	})
+	return details
 }
 
 // fireReasons returns the sentences of the reasons of fires by their codes. It fails for a sentence that no fire has, and for

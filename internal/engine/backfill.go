@@ -387,7 +387,7 @@ func (s *schedule) startBackfill(b store.Backfill) answer {
 		return answer{err: err}
 	}
 	if wf.State != store.WorkflowActive {
-		return answer{err: fmt.Errorf("%w: workflow %s/%s is %s", errkind.ErrConflict, wf.Namespace, wf.Name, wf.State)}
+		return answer{err: notActive(&wf)}
 	}
 	for ; ; b.ID++ {
 		is, err := s.backfill(b.ID)

@@ -100,5 +100,6 @@ func (s *Submission) header(wf *store.Workflow, now dag.Micros) dag.Header {
 }
 
 func notActive(wf *store.Workflow) error {
-	return fmt.Errorf("%w: workflow %s/%s is %s", errkind.ErrConflict, wf.Namespace, wf.Name, wf.State)
+	name := wf.Namespace + "/" + wf.Name
+	return errkind.Tell(fmt.Errorf("%w: workflow %s is %s", errkind.ErrConflict, name, wf.State), "workflow_state", "workflow", name, "state", wf.State)
 }

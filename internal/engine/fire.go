@@ -369,7 +369,7 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 	case err != nil:
 		return answer{err: err}
 	case t.State != store.TriggerActive && o.Actor == "" && o.Filtered == "":
-		return answer{err: fmt.Errorf("%w: trigger %s is %s", errkind.ErrConflict, k.Name, t.State)}
+		return answer{err: errkind.Tell(fmt.Errorf("%w: trigger %s is %s", errkind.ErrConflict, k.Name, t.State), "trigger_state", "trigger", k.Name, "state", t.State)}
 	}
 	pol, err := s.planner.Policy(t)
 	if err != nil {

@@ -104,7 +104,7 @@ func (c *calls) onBuried(row *dag.RunRow, o *OrphanCommand, done *bool) error {
 	}
 	t, ok := g.Find(o.Task)
 	if !ok {
-		return fmt.Errorf("task %s of run %s: %w", o.Task, o.Run, errkind.ErrNotFound)
+		return errkind.NoTask(o.Task, o.Run)
 	}
 	attempts, err := c.store.Attempts(context.Background(), store.AttemptQuery{Run: row.ID, Task: t, One: true, Outputs: true, Sparing: true})
 	if err != nil {

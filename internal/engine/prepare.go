@@ -310,7 +310,7 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 	}
 	t, ok := g.Find(d.Task)
 	if !ok {
-		return fmt.Errorf("task %s of run %s: %w", d.Task, d.Run, errkind.ErrNotFound)
+		return errkind.NoTask(d.Task, d.Run)
 	}
 	if g.Kind(t) != dag.Approval {
 		return fmt.Errorf("%w: task %s is not an approval", errkind.ErrConflict, d.Task)

@@ -247,7 +247,7 @@ func (w *writer) check(id dag.RunID) error {
 		return errkind.FromStore("run "+id.String(), err)
 	}
 	if len(page) == 0 {
-		return fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return errkind.NoRun(id)
 	}
 	w.leave(id)
 	w.quotas.forget()

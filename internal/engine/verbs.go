@@ -87,7 +87,8 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	if row.SplitAt == 0 {
 		can = "rerun"
 	}
-	return fmt.Errorf("%w: run %s has ended: it is %s; possible verbs: %s", errkind.ErrConflict, c.Run, row.State, can)
+	return errkind.Tell(fmt.Errorf("%w: run %s has ended: it is %s; possible verbs: %s", errkind.ErrConflict, c.Run, row.State, can),
+		"run_ended", "run", c.Run.String(), "state", row.State.String())
 }
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
@@ -137,7 +138,7 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 		return nil, errkind.FromStore("run "+id.String(), err)
 	}
 	if len(page) == 0 {
-		return nil, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return nil, errkind.NoRun(id)
 	}
 	r, err := w.revived(&page[0], &w.tx.fx)
 	switch {

@@ -59,6 +59,42 @@ func FromStore(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// Told is an error whose text has a code with values, for clients that show it in another language.
+type Told struct {
+	Code string
+	Args map[string]string
+	err  error
+}
+
+// Tell gives the text of an error a code, and the names and values of its arguments.
+func Tell(err error, code string, args ...string) error {
+	return &Told{Code: code, Args: ArgsOf(args), err: err}
+}
+
+// ArgsOf returns the map of a list of names and values.
+func ArgsOf(list []string) map[string]string {
+	args := map[string]string{}
+	for i := 0; i+1 < len(list); i += 2 {
+		args[list[i]] = list[i+1]
+	}
+	return args
+}
+
+func (t *Told) Error() string { return t.err.Error() }
+
+// Unwrap gives it the kind of its error.
+func (t *Told) Unwrap() error { return t.err }
+
+// NoRun is the ErrNotFound of a run.
+func NoRun(id dag.RunID) error {
+	return Tell(fmt.Errorf("run %s: %w", id, ErrNotFound), "no_run", "run", id.String())
+}
+
+// NoTask is the ErrNotFound of a task.
+func NoTask(task string, id dag.RunID) error {
+	return Tell(fmt.Errorf("task %s of run %s: %w", task, id, ErrNotFound), "no_task", "task", task, "run", id.String())
+}
+
 // Guarded calls f and returns a panic in it as an ErrPanic with the stack.
 func Guarded(f func()) (err error) {
 	defer func() {

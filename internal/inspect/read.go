@@ -52,7 +52,7 @@ type AttemptView struct {
 func (rd *Reader) outline(ctx context.Context, id dag.RunID) (v RunView, err error) {
 	v.RunRow, err = rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return v, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return v, errkind.NoRun(id)
 	}
 	if err != nil {
 		return v, errkind.FromStore("run "+id.String(), err)
@@ -70,7 +70,7 @@ func (rd *Reader) outline(ctx context.Context, id dag.RunID) (v RunView, err err
 func (rd *Reader) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) { // the text of the store's error does not help the caller
-		return RunView{}, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return RunView{}, errkind.NoRun(id)
 	}
 	if err != nil {
 		return RunView{}, errkind.FromStore("run "+id.String(), err)
@@ -380,7 +380,7 @@ func (rd *Reader) Task(ctx context.Context, id dag.RunID, name string) (TaskView
 	}
 	t, ok := g.Find(name)
 	if !ok || row.SplitAt == 0 {
-		return TaskView{}, fmt.Errorf("task %s of run %s: %w", name, id, errkind.ErrNotFound)
+		return TaskView{}, errkind.NoTask(name, id)
 	}
 	views, _, err := rd.Tasks(ctx, id, int(t), 1)
 	if err != nil || len(views) == 0 {
@@ -413,7 +413,7 @@ func (rd *Reader) DefinedTask(ctx context.Context, id dag.RunID, name string) (D
 	}
 	t, ok := g.Find(name)
 	if !ok {
-		return DefinedTask{}, fmt.Errorf("task %s of run %s: %w", name, id, errkind.ErrNotFound)
+		return DefinedTask{}, errkind.NoTask(name, id)
 	}
 	d := DefinedTask{Workflow: row.Workflow, Version: row.Version, Task: t, Spread: g.Kind(t) == dag.Foreach}
 	if of, ok := g.InstanceOf(t); ok {

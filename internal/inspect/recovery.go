@@ -42,7 +42,7 @@ func PlanRecovery(ctx context.Context, rd *Reader, id dag.RunID, scope dag.Scope
 	if task != "" {
 		found, ok := g.Find(task)
 		if !ok {
-			return p, fmt.Errorf("task %s of run %s: %w", task, id, errkind.ErrNotFound)
+			return p, errkind.NoTask(task, id)
 		}
 		t = found
 	}

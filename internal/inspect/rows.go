@@ -195,7 +195,7 @@ func (rd *Reader) Rows(ctx context.Context, id dag.RunID) (Rows, error) {
 func (rd *Reader) rowsOnce(ctx context.Context, id dag.RunID) (Rows, dag.RunRow, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return Rows{}, row, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return Rows{}, row, errkind.NoRun(id)
 	}
 	if err != nil {
 		return Rows{}, row, errkind.FromStore("run "+id.String(), err)

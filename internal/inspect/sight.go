@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -160,7 +159,7 @@ func (rd *Reader) elsewhere(ctx context.Context, row *dag.RunRow) error {
 
 // taskOf finds the task of a run that is to be explained.
 func (x *explaining) taskOf(ctx context.Context, name string) (TaskView, error) {
-	none := fmt.Errorf("task %s of run %s: %w", name, x.run.ID, errkind.ErrNotFound)
+	none := errkind.NoTask(name, x.run.ID)
 	if x.run.SplitAt == 0 {
 		return TaskView{}, none
 	}

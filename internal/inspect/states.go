@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -23,7 +22,7 @@ type Glance struct {
 func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return Glance{}, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return Glance{}, errkind.NoRun(id)
 	}
 	if err != nil {
 		return Glance{}, errkind.FromStore("run "+id.String(), err)
@@ -75,7 +74,7 @@ type Course struct {
 func (rd *Reader) Course(ctx context.Context, id dag.RunID) (Course, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return Course{}, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
+		return Course{}, errkind.NoRun(id)
 	}
 	if err != nil {
 		return Course{}, errkind.FromStore("run "+id.String(), err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,7 +42,7 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 		if row.Of == access.OfSchedule {
 			name = r.PathValue("workflow")
 		}
-		return mayOf(ctx, row.Verb, ns, func() error { return notFound("there is no workflow %s", fullName(ns, name)) })
+		return mayOf(ctx, row.Verb, ns, func() error { return noWorkflow(ns, name, errkind.ErrNotFound) })
 	case access.OfRun:
 		return mayRun(ctx, s, row.Verb, r.PathValue("id"))
 	case access.OfAlert:
@@ -108,7 +107,11 @@ func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() 
 		return missing()
 	}
 	if err != nil {
-		return fail(http.StatusForbidden, api.ProblemForbidden, "%s", err.Error())
+		f := fail(http.StatusForbidden, api.ProblemForbidden, "%s", err.Error())
+		if refusal != nil {
+			f.about("no_right", "verb", refusal.Verb.String(), "namespace", namespace)
+		}
+		return f
 	}
 	return nil
 }
@@ -120,7 +123,7 @@ func mayRun(ctx context.Context, s *Server, v access.Verb, text string) error {
 	if err != nil {
 		return err
 	}
-	missing := func() error { return fmt.Errorf("run %s: %w", id, errkind.ErrNotFound) }
+	missing := func() error { return errkind.NoRun(id) }
 	n, err := s.runName(ctx, id)
 	if errors.Is(err, errkind.ErrNotFound) {
 		return missing() // the same words as for a run that does not exist
@@ -138,7 +141,9 @@ func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) err
 	if err != nil {
 		return notFound("there is no backfill %q", text)
 	}
-	missing := func() error { return notFound("there is no backfill %d", id) }
+	missing := func() error {
+		return notFound("there is no backfill %d", id).about("no_backfill", "backfill", strconv.FormatInt(id, 10))
+	}
 	b, err := s.engine.Backfill(ctx, id)
 	if errors.Is(err, errkind.ErrNotFound) {
 		return missing()
@@ -243,5 +248,5 @@ func mayName(ctx context.Context, v access.Verb, workflow string) error {
 		return nil
 	}
 	ns, name := cutName(workflow)
-	return mayOf(ctx, v, ns, func() error { return notFound("there is no workflow %s", fullName(ns, name)) })
+	return mayOf(ctx, v, ns, func() error { return noWorkflow(ns, name, errkind.ErrNotFound) })
 }

@@ -411,7 +411,7 @@ type BackfillPath struct {
 func (s *Server) backfill(ctx context.Context, p *BackfillPath) (store.Backfill, error) {
 	b, err := s.engine.Backfill(ctx, p.ID)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return b, notFound("there is no backfill %d", p.ID)
+		return b, notFound("there is no backfill %d", p.ID).about("no_backfill", "backfill", strconv.FormatInt(p.ID, 10))
 	}
 	return b, err
 }

@@ -210,7 +210,8 @@ func overQuota(over *store.QuotaError, cause error, now time.Time) *failure {
 	case store.QuotaTasks, store.QuotaParamsBytes: // the same request will be refused again
 		status = http.StatusUnprocessableEntity
 	}
-	f := fail(status, api.ProblemQuota, "%s", over.Error())
+	f := fail(status, api.ProblemQuota, "%s", over.Error()).about("quota", "quota", over.Quota, "namespace", over.Namespace,
+		"used", strconv.FormatInt(over.Used, 10), "limit", strconv.FormatInt(over.Bound, 10))
 	f.cause = cause
 	if over.Until > 0 {
 		wait := over.Until.Time().Sub(now)

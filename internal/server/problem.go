@@ -59,6 +59,12 @@ func fail(status int, problem, format string, args ...any) *failure {
 	return &failure{Problem: api.NewProblem(problem, status, fmt.Sprintf(format, args...)), header: http.Header{}}
 }
 
+// about gives the detail of the problem a code, and the names and values of its arguments.
+func (f *failure) about(code string, args ...string) *failure {
+	f.About, f.Args = code, errkind.ArgsOf(args)
+	return f
+}
+
 func notFound(format string, args ...any) *failure {
 	return fail(http.StatusNotFound, api.ProblemNotFound, format, args...)
 }
@@ -167,6 +173,10 @@ func failed(err error) *failure {
 				f.header.Set("Retry-After", strconv.Itoa(k.retryAfter))
 			}
 			f.elsewhere(err)
+			var told *errkind.Told
+			if errors.As(err, &told) {
+				f.About, f.Args = told.Code, told.Args
+			}
 			return f
 		}
 	}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -40,6 +43,28 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 	}
 	if f := failed(errors.New("the password is x")); f.Status != 500 || f.Type != api.ProblemInternal || strings.Contains(f.Detail, "password") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestDetailsHaveCodes: a frequent detail has a code and its values, also if the error comes from another package.
+func TestDetailsHaveCodes(t *testing.T) {
+	id := dag.RunID{15: 7}
+	for _, c := range []struct {
+		err   error
+		about string
+		args  map[string]string
+	}{
+		{errkind.NoRun(id), "no_run", map[string]string{"run": id.String()}},
+		{errkind.NoTask("a", id), "no_task", map[string]string{"task": "a", "run": id.String()}},
+		{noWorkflow("shop", "w", errkind.ErrNotFound), "no_workflow", map[string]string{"workflow": "shop/w"}},
+		{&store.QuotaError{Namespace: "shop", Quota: store.QuotaRuns, Bound: 2, Used: 3}, "quota",
+			map[string]string{"quota": "runs", "namespace": "shop", "used": "3", "limit": "2"}},
+		{errkind.ErrNotFound, "", nil},
+	} {
+		f := failed(fmt.Errorf("what was tried: %w", c.err))
+		if f.About != c.about || !maps.Equal(f.Args, c.args) {
+			t.Errorf("%v: %s %v", c.err, f.About, f.Args)
+		}
 	}
 }
 

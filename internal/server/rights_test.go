@@ -185,7 +185,8 @@ func TestNamespaces(t *testing.T) {
 		if status != c.status || !strings.Contains(body, c.says) {
 			t.Errorf("%s %s %s: %d %s; want %d %q", c.who, c.method, c.path, status, body, c.status, c.says)
 		}
-		if c.who != "cluster" && c.who != "both" && status == 200 && (strings.Contains(body, "RUN") || strings.Contains(body, `"W"`)) {
+		shown := strings.ReplaceAll(body, `"args":{"workflow":"W"}`, "") // the caller has named this workflow
+		if c.who != "cluster" && c.who != "both" && status == 200 && (strings.Contains(shown, "RUN") || strings.Contains(shown, `"W"`)) {
 			t.Errorf("%s %s %s shows another namespace: %s", c.who, c.method, c.path, body)
 		}
 		if status == 404 && strings.Contains(c.path, ids["shop"]) {

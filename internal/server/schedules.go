@@ -62,10 +62,11 @@ func (s *Server) noTrigger(ctx context.Context, w *store.Workflow, name string) 
 	if err != nil {
 		return err
 	}
+	full := fullName(w.Namespace, w.Name)
 	if len(ts) == 0 {
-		return notFound("workflow %s has no trigger %q; it has no triggers", fullName(w.Namespace, w.Name), name)
+		return notFound("workflow %s has no trigger %q; it has no triggers", full, name).about("no_trigger", "workflow", full, "trigger", name)
 	}
-	return notFound("workflow %s has no trigger %q; it has %s", fullName(w.Namespace, w.Name), name, triggerNames(ts))
+	return notFound("workflow %s has no trigger %q; it has %s", full, name, triggerNames(ts)).about("no_trigger", "workflow", full, "trigger", name)
 }
 
 func triggerNames(ts []store.Trigger) string {

@@ -406,9 +406,15 @@ func cutName(full string) (namespace, name string) {
 // noWorkflow returns the error for a workflow that was not found. The error names the workflow.
 func noWorkflow(namespace, name string, err error) error {
 	if errors.Is(err, errkind.ErrNotFound) {
-		return notFound("there is no workflow %s", fullName(namespace, name))
+		return notFound("there is no workflow %s", fullName(namespace, name)).about("no_workflow", "workflow", fullName(namespace, name))
 	}
 	return err
+}
+
+// noVersion returns the error for a version of a workflow that was not found.
+func noVersion(w *store.Workflow, version int32) *failure {
+	full := fullName(w.Namespace, w.Name)
+	return notFound("workflow %s has no version %d", full, version).about("no_version", "workflow", full, "version", strconv.Itoa(int(version)))
 }
 
 // definition decodes a version, or returns a cached one.
@@ -419,7 +425,7 @@ func (s *Server) definition(ctx context.Context, w *store.Workflow, version int3
 	}
 	v, err := s.engine.Version(ctx, w.ID, version)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)
+		return nil, noVersion(w, version)
 	}
 	if err != nil {
 		return nil, err

@@ -318,7 +318,7 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	}
 	v, err := s.engine.Version(ctx, w.ID, in.Version)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), in.Version)
+		return nil, noVersion(&w, in.Version)
 	}
 	if err != nil {
 		return nil, err
@@ -412,7 +412,7 @@ func (s *Server) versionGraph(ctx context.Context, in *WorkflowPath, version int
 func (s *Server) graphOfVersion(w *store.Workflow, version int32) (*dag.Graph, error) {
 	g, err := s.engine.Graph(w.ID, version)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)
+		return nil, noVersion(w, version)
 	}
 	return g, err
 }

@@ -1,5 +1,6 @@
 // Makes the calls of the REST interface: it turns problems into errors, handles ETag and Idempotency-Key, and
 // records when each answer came.
+import { lookOf } from '../kit/states'
 import { byCode, t } from '../text/t'
 import type { Problem } from './types'
 
@@ -11,13 +12,18 @@ const prefix = `${basePath}/api/v1`
 /** An answer that reports a failure. problem is the description by the server. */
 export class Failure extends Error {
   problem: Problem
-  /** The title of the problem, in the language of the page. The detail is in English. */
+  /** The title of the problem, in the language of the page. */
   title: string
+  /** The detail of the problem in the language of the page; undefined if that is English, or has no text for the detail. */
+  words: string | undefined
   retryAfter: number | undefined
   constructor(problem: Problem, retryAfter?: number) {
     const title = byCode(`problem.${problem.code}`)
-    super(title ? `${title}: ${problem.detail}` : problem.detail || problem.title)
+    const { state, ...args } = problem.args ?? {}
+    const words = byCode(`detail.${problem.about}`, state ? { ...args, state: lookOf(state).label } : args)
+    super(title ? `${title}: ${words ?? problem.detail}` : problem.detail || problem.title)
     this.problem = problem
+    this.words = words
     this.title = title ?? problem.title
     this.retryAfter = retryAfter
   }

@@ -27,7 +27,9 @@ export function ProblemBox({ error, retry, stale }: { error: Error; retry?: () =
       <Icon name="warn" />
       <div>
         <strong>{stale ? t('This is not up to date') : (failure?.title ?? t('The page met a bug'))}</strong>
-        <p lang="en">{failure?.problem.detail ?? error.message}</p>
+        <p lang={failure?.words ? undefined : 'en'}>
+          {failure?.words ?? failure?.problem.detail ?? error.message}
+        </p>
         {advice[kind] ? <p className="muted">{advice[kind]}</p> : null}
         {failure?.problem.errors?.map((e) => (
           <p key={`${e.line}:${e.column}:${e.key}`} className="mono">

@@ -25,8 +25,8 @@ test('no words between tags or in an attribute are shown without a look into the
 
 test('every problem, reason and cause of the server has a Chinese text under its code', () => {
   const page = readFileSync('../docs/errors.md', 'utf8')
-  const codesOf = (title: string) =>
-    [...(page.split(`## ${title}`)[1]?.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` \|/gm)].map((m) => m[1])
+  const section = (title: string) => page.split(`## ${title}`)[1]?.split('\n## ')[0] ?? ''
+  const codesOf = (title: string) => [...section(title).matchAll(/^\| `(\w+)` \|/gm)].map((m) => m[1])
   const events = readFileSync('../internal/dag/event.go', 'utf8')
   const reported = events.split('func Causes()')[1]?.split('\n}')[0] ?? ''
   const causes = [
@@ -36,14 +36,20 @@ test('every problem, reason and cause of the server has a Chinese text under its
   expect(causes.length).toBeGreaterThan(35)
   const wanted = [
     ...[...codesOf('Problems of the REST API'), 'network'].map((code) => `problem.${code}`),
+    ...codesOf('Details of problems').map((code) => `detail.${code}`),
     ...codesOf('Reasons of fires').map((code) => `fire.${code}`),
     ...codesOf('Reasons of explain').flatMap((code) => [`reason.${code}`, `remedy.${code}`]),
     ...causes.map((code) => `cause.${code}`),
   ]
   expect(wanted.length).toBeGreaterThan(100)
   expect(Object.keys(catalogue.codes).sort()).toEqual(wanted.sort())
-  for (const [, code = '', sentence = ''] of page.matchAll(/^\| `(\w+)` \| `(.*)` \|$/gm))
+  const rows = /^\| `(\w+)` \| (.*) \|$/gm
+  for (const [, code = '', sentence = ''] of section('Reasons of fires').matchAll(rows))
     expect([code, placesOf(catalogue.codes[`fire.${code}`] ?? '')]).toEqual([code, placesOf(sentence)])
+  for (const [, code = '', args = ''] of section('Details of problems').matchAll(rows)) {
+    const names = [...args.matchAll(/\w+/g)].map((m) => m[0]).sort()
+    expect([code, placesOf(catalogue.codes[`detail.${code}`] ?? '')]).toEqual([code, names])
+  }
 })
 
 test('every kind of trigger has its rule in Chinese words', () => {
@@ -154,12 +160,13 @@ test('Chinese: the texts of the page, and those of the server unless a value is 
   expect((await keyWords())['retry.max']).toBe('首次尝试之后的重试次数。')
 })
 
-test('Chinese: why something ended, and why a fire has its outcome', async () => {
+test('Chinese: why something ended, why a fire has its outcome, and what a problem is about', async () => {
   localStorage.setItem('skein.language', 'zh-CN')
   const { renderToStaticMarkup } = await import('react-dom/server')
   const { createElement } = await import('react')
   const { Message } = await import('../../src/kit/parts')
   const { FireWhy, fireWords } = await import('../../src/pages/reasons')
+  const { Failure } = await import('../../src/api/client')
   const shown = (of: Parameters<typeof Message>[0]['of']) =>
     renderToStaticMarkup(createElement(Message, { of })).replace(/<[^>]*>/g, '')
   expect(shown({ cause: 'exit', message: 'exited with 3', exit_code: 3 })).toBe(
@@ -170,6 +177,15 @@ test('Chinese: why something ended, and why a fire has its outcome', async () =>
   )
   expect(shown({ cause: 'ask', message: 'its handler is gone' })).toBe('失联，等待人工决定')
   expect(shown({ cause: 'of_tomorrow', message: 'it rained' })).toBe('it rained')
+  const problem = { type: '/problems/conflict', code: 'conflict', title: 'It rained', status: 409 }
+  const ended = {
+    ...problem,
+    detail: 'run 1 has ended',
+    about: 'run_ended',
+    args: { run: '1', state: 'failed' },
+  }
+  expect(new Failure(ended).words).toBe('运行 1 已结束：失败。')
+  expect(new Failure({ ...problem, detail: 'it rained' }).message).toBe('当前状态不允许此操作: it rained')
   const late = { code: 'late', args: { late: '1h30m' } }
   const ran = { code: 'run_of', args: { workflow: 'load', state: 'succeeded' } }
   expect(fireWords({ reasons: [ran, late] })).toBe(

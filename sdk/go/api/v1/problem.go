@@ -5,13 +5,16 @@ import "strings"
 // Problem is an error in the form of RFC 9457. Code and Type are stable: programs compare one of them. Detail
 // is for people.
 type Problem struct {
-	Type     string      `json:"type" format:"uri-reference" doc:"Stable: /problems/KIND, the code with hyphens."`
-	Code     string      `json:"code" doc:"Stable: what programs compare. The page errors.md of the documentation lists all codes."`
-	Title    string      `json:"title"`
-	Status   int         `json:"status"`
-	Detail   string      `json:"detail"`
-	Instance string      `json:"instance,omitempty" doc:"The path that was asked."`
-	Errors   []FileError `json:"errors,omitempty" doc:"Every fault of a file, or of the request's fields."`
+	Type     string `json:"type" format:"uri-reference" doc:"Stable: /problems/KIND, the code with hyphens."`
+	Code     string `json:"code" doc:"Stable: what programs compare. The page errors.md of the documentation lists all codes."`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+	Instance string `json:"instance,omitempty" doc:"The path that was asked."`
+	// About and Args are Detail for clients in other languages.
+	About  string            `json:"about,omitempty" doc:"Stable: which sentence detail is. Absent: one without a code. The page errors.md of the documentation lists all."`
+	Args   map[string]string `json:"args,omitempty" doc:"The values in this sentence."`
+	Errors []FileError       `json:"errors,omitempty" doc:"Every fault of a file, or of the request's fields."`
 }
 
 // Error makes a problem an error.

@@ -1,4 +1,4 @@
-// Sentences of the server, by their codes: titles of problems, causes of ends, reasons of fires and of explain, and what to do
+// Sentences of the server, by their codes: titles and details of problems, causes of ends, reasons of fires and of explain, and what to do
 // about them.
 export const codes = {
   'problem.network': '无法连接服务器',
@@ -36,6 +36,18 @@ export const codes = {
   'problem.foreign_origin': '来源不属于此服务器',
   'problem.damaged': '存储的数据已损坏',
   'problem.internal': '内部错误',
+
+  'detail.no_run': '没有运行 {run}。',
+  'detail.no_task': '运行 {run} 没有任务 {task}。',
+  'detail.no_workflow': '没有工作流 {workflow}。',
+  'detail.no_version': '工作流 {workflow} 没有版本 {version}。',
+  'detail.no_trigger': '工作流 {workflow} 没有触发器 {trigger}。',
+  'detail.no_backfill': '没有补数 {backfill}。',
+  'detail.no_right': '此调用需要[命名空间 {namespace} 中的]权限 {verb}。请向管理员申请具有该权限的角色。',
+  'detail.run_ended': '运行 {run} 已结束：{state}。',
+  'detail.workflow_state': '工作流 {workflow} 的状态：{state}。',
+  'detail.trigger_state': '触发器 {trigger} 的状态：{state}。',
+  'detail.quota': '命名空间 {namespace} 的配额 {quota} 已用尽（{used} / {limit}）。',
 
   'cause.signal': '被信号终止[：{signal}]',
   'cause.start': '程序无法启动',
