@@ -1,6 +1,11 @@
 package server
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+
+	api "skein.dev/skein/sdk/api/v1"
+)
 
 // Weighing returns the weight of the answers about versions that are being read.
 func Weighing(s *Server) int64 {
@@ -23,6 +28,16 @@ func Fill(s *Server, answers bool) (end func()) {
 	}
 	set(heavyMax, heavyWaitingMax)
 	return func() { set(0, 0) }
+}
+
+// Counted answers a request for the attempts of a workflow's tasks, from at most some rows.
+func Counted(ctx context.Context, s *Server, workflow string, rows int) (api.WorkflowStats, error) {
+	in := statsIn{WorkflowPath: WorkflowPath{Namespace: api.NamespaceDefault, Name: workflow}, By: "task"}
+	out, err := statistics{s, rows}.workflow(ctx, &in)
+	if err != nil {
+		return api.WorkflowStats{}, err
+	}
+	return out.Body, nil
 }
 
 // LargeBodies returns the patterns of the routes whose bodies may be larger than usual.

@@ -47,7 +47,7 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 	states := runs.get("/runs/{id}/states", "get-run-states", "Read the state of every task of a run")
 	route(s, columns[api.TaskStates](s, states, statesType, statesDoc), d.runStates)
 	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read the states of a workflow's tasks in its last runs"), d.workflowGrid)
-	route(s, workflows.get("/workflows/{ns}/{name}/stats", "get-workflow-stats", "Count the ended runs of a workflow, with their durations"), statistics{s}.workflow)
+	route(s, workflows.get("/workflows/{ns}/{name}/stats", "get-workflow-stats", "Count the ended runs of a workflow, with their durations"), statistics{s, statsRows}.workflow)
 	route(s, workflows.get("/workflows/{ns}/{name}/explain", "explain-workflow", "Explain why a workflow starts no runs, and when it starts the next one"), eventing{s}.explainFlow)
 	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read the begin and end of each attempt of a run"), d.runTimeline)
 }

@@ -93,7 +93,7 @@ func (s *Server) runRoutes(runs tag) {
 		return startBatch(ctx, s, in)
 	})
 	route(s, runs.get("/runs", "list-runs", "List runs, newest first"), s.listRuns)
-	route(s, runs.get("/runs/counts", "count-runs", "Count ended runs by day, hour, workflow or state"), statistics{s}.runs)
+	route(s, runs.get("/runs/counts", "count-runs", "Count ended runs by day, hour, workflow or state"), statistics{s, statsRows}.runs)
 	route(s, runs.get("/runs/{id}", "get-run", "Read a run"), s.getRun)
 	for _, v := range runVerbs {
 		route(s, commanding(runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary)), s.runVerb(v))

@@ -19,8 +19,11 @@ const (
 	statsDaysMax = 1100
 	// statsHoursMax bounds the hours of an answer.
 	statsHoursMax = 24 * 35
-	hourLength    = time.Hour
-	dayLength     = 24 * time.Hour
+	// statsRows bounds the rows of the tally of an answer about one workflow. Only an answer by task can reach
+	// it.
+	statsRows  = 250_000
+	hourLength = time.Hour
+	dayLength  = 24 * time.Hour
 )
 
 type statsIn struct {
@@ -71,8 +74,14 @@ type statsKey struct {
 	task string
 }
 
+// errManyRows ends the read of an answer that would be too large.
+var errManyRows = errors.New("too many rows")
+
 // statistics serves counts and durations of ended runs.
-type statistics struct{ s *Server }
+type statistics struct {
+	s    *Server
+	rows int // most rows of the tally of an answer about one workflow
+}
 
 func (x statistics) workflow(ctx context.Context, in *statsIn) (*jsonOut[api.WorkflowStats], error) {
 	w, err := x.s.workflow(ctx, &in.WorkflowPath)
@@ -90,8 +99,11 @@ func (x statistics) workflow(ctx context.Context, in *statsIn) (*jsonOut[api.Wor
 	begin := func(at int32) api.Time { return api.Time{Time: time.Unix(int64(at)*length, 0).UTC()} }
 	out := api.WorkflowStats{Workflow: w.Namespace + "/" + w.Name, By: in.By, From: begin(first), To: begin(last + 1), Items: []api.StatsRow{}}
 	q := store.TallyQuery{Workflow: w.ID, Span: span, From: first, To: last, Task: in.Task, Tasks: in.By == "task"}
-	cells, halves, total := map[statsKey]*tally.Cell{}, map[string]*[2]tally.Hist{}, tally.Cell{}
+	cells, halves, total, rows := map[statsKey]*tally.Cell{}, map[string]*[2]tally.Hist{}, tally.Cell{}, 0
 	out.Counted, err = x.s.engine.Tally(ctx, q, func(r *store.TallyRow) error {
+		if rows++; rows > x.rows {
+			return errManyRows
+		}
 		c, err := tally.Unpack(r)
 		if errors.Is(err, store.ErrCorrupt) {
 			out.Damaged++
@@ -106,14 +118,7 @@ func (x statistics) workflow(ctx context.Context, in *statsIn) (*jsonOut[api.Wor
 				return nil
 			}
 			k = statsKey{task: r.Task}
-			if halves[r.Task] == nil {
-				halves[r.Task] = &[2]tally.Hist{}
-			}
-			half := 0
-			if r.At > first+(last-first)/2 {
-				half = 1
-			}
-			halves[r.Task][half].Merge(c.All())
+			addHalf(halves, r.Task, r.At > first+(last-first)/2, c.All())
 		}
 		if cells[k] == nil {
 			cells[k] = &tally.Cell{}
@@ -121,6 +126,9 @@ func (x statistics) workflow(ctx context.Context, in *statsIn) (*jsonOut[api.Wor
 		cells[k].Merge(&c)
 		return err
 	})
+	if rows > x.rows {
+		return nil, invalid("the tasks of workflow %s have more than %d counts in these %d days; ask for fewer days, or for one task", out.Workflow, x.rows, last-first+1)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +166,18 @@ func sortStats(rows []api.StatsRow) {
 		}
 		return cmp.Or(cmp.Compare(p95(b), p95(a)), cmp.Compare(*a.Task, *b.Task)) < 0
 	})
+}
+
+// addHalf adds durations of a task to one half of a span.
+func addHalf(halves map[string]*[2]tally.Hist, task string, second bool, took *tally.Hist) {
+	if halves[task] == nil {
+		halves[task] = &[2]tally.Hist{}
+	}
+	half := 0
+	if second {
+		half = 1
+	}
+	halves[task][half].Merge(took)
 }
 
 // trend compares the second half of the span with the first half.

@@ -20,13 +20,22 @@ type batch struct {
 	at        dag.Micros // the time of the position after
 }
 
-// load reads the runs in the field ids, and counts them.
+// load reads the runs in the field ids, and counts them. A run can have 100,000 attempts, and the number is
+// known only after it is read. So a read loads at most twice as many runs as the read before, and fewer after
+// a read of more attempts than loadAttempts.
 func (b *batch) load(ctx context.Context) error {
 	for len(b.ids) > 0 {
-		n := min(loadRuns, len(b.ids))
+		n := min(max(b.f.loads, 1), len(b.ids))
 		recs, err := b.f.cfg.Store.Load(ctx, store.LoadQuery{IDs: b.ids[:n]})
 		if err != nil {
 			return err
+		}
+		attempts := 0
+		for i := range recs {
+			attempts += len(recs[i].Attempts)
+		}
+		if b.f.loads = min(max(b.f.loads, 2*n), loadRuns); attempts > loadAttempts {
+			b.f.loads = n * loadAttempts / attempts
 		}
 		for i := range recs {
 			if err := b.run(ctx, &recs[i]); err != nil {

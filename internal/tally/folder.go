@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +29,10 @@ const (
 	rest = 10
 	// lookEvery is the time between two comparisons of the epochs.
 	lookEvery = time.Minute
-	// pageRuns and loadRuns bound the runs of one read.
+	// pageRuns and loadRuns bound the runs of one read, and loadAttempts is the number of attempts above which
+	// the next read loads fewer runs.
 	pageRuns, loadRuns = 1000, 200
+	loadAttempts       = 10_000
 )
 
 // Graphs finds the graphs of runs and of versions.
@@ -63,6 +67,7 @@ type Folder struct {
 	shards   map[dag.ShardID]*progress
 	count    int // the number of shards of the database; 0 if not read yet
 	looked   time.Time
+	loads    int // the number of runs that the next read loads; 0 means 1
 
 	told string // used by Run: the last logged error
 }
@@ -416,16 +421,7 @@ func remade(w dag.WorkflowID, now dag.Micros) store.TallyRow {
 // merged adds the existing rows to the counts of one workflow, and bounds the names of its tasks.
 func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([]store.TallyRow, error) {
 	there, rest := names{}, map[int32]*Cell{}
-	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour} {
-		q := store.TallyQuery{Workflow: w, Span: span, From: 1<<31 - 1, To: -1}
-		for k := range counts {
-			if k.Span == span {
-				q.From, q.To, q.Tasks = min(q.From, k.At), max(q.To, k.At), q.Tasks || k.Task != ""
-			}
-		}
-		if q.To < 0 {
-			continue
-		}
+	for _, q := range stretches(w, counts) {
 		err := Rows(ctx, f.cfg.Store, q, func(r *store.TallyRow) error {
 			there.add(r.TallyKey)
 			c := counts[r.TallyKey]
@@ -449,6 +445,28 @@ func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([
 	}
 	counts.bound(there, func(day int32) *Cell { return rest[day] })
 	return packed(counts), nil
+}
+
+// stretches returns queries for the existing rows of the periods that counts have, and of no other ones: two
+// ends can be years apart. Neighbouring periods share a query.
+func stretches(w dag.WorkflowID, counts Counts) (all []store.TallyQuery) {
+	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour} {
+		tasks := map[int32]bool{} // by period: whether tasks are counted
+		for k := range counts {
+			if k.Span == span {
+				tasks[k.At] = tasks[k.At] || k.Task != ""
+			}
+		}
+		begin := len(all)
+		for _, at := range slices.Sorted(maps.Keys(tasks)) {
+			if n := len(all); n > begin && all[n-1].To == at-1 {
+				all[n-1].To, all[n-1].Tasks = at, all[n-1].Tasks || tasks[at]
+			} else {
+				all = append(all, store.TallyQuery{Workflow: w, Span: span, From: at, To: at, Tasks: tasks[at]})
+			}
+		}
+	}
+	return all
 }
 
 // Rows passes all rows of a query to a function.

@@ -3,6 +3,7 @@ package tally_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"skein.dev/skein/internal/dag"
@@ -78,6 +79,24 @@ type scratched struct {
 	store.Store
 	events map[dag.RunID]error
 	before func()
+
+	loads    []int // the numbers of runs of the reads
+	attempts int   // attempts of each run in addition to its own
+	reads    []store.TallyQuery
+}
+
+func (s *scratched) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
+	s.loads = append(s.loads, len(q.IDs))
+	recs, err := s.Store.Load(ctx, q)
+	for i := range recs {
+		recs[i].Attempts = append(recs[i].Attempts, make([]dag.AttemptRow, s.attempts)...)
+	}
+	return recs, err
+}
+
+func (s *scratched) Tally(ctx context.Context, q store.TallyQuery) ([]store.TallyRow, error) {
+	s.reads = append(s.reads, q)
+	return s.Store.Tally(ctx, q)
 }
 
 func (s *scratched) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
@@ -101,6 +120,62 @@ func (b *bench) scratch() *scratched {
 	b.st = s
 	b.fresh()
 	return s
+}
+
+// TestManyAttempts: the fewer attempts the runs have, the more of them are loaded at once.
+func TestManyAttempts(t *testing.T) {
+	onStores(t, func(b *bench) {
+		s := b.scratch()
+		b.heard = false
+		for range 40 {
+			r := b.run(d(10))
+			b.end(&r, dag.RunSucceeded, d(10)+3e6, 100)
+		}
+		b.fresh()
+		s.loads = nil
+		b.step()
+		if !slices.Equal(s.loads, []int{1, 2, 4, 8, 16, 9}) {
+			b.Errorf("runs of few attempts are loaded by %v", s.loads)
+		}
+		for range 40 {
+			r := b.run(d(11))
+			b.end(&r, dag.RunSucceeded, d(11)+3e6, 100)
+		}
+		b.fresh()
+		s.loads, s.attempts = nil, 6000
+		b.step()
+		if most := slices.Max(s.loads); most > 2 {
+			b.Errorf("runs of 6,000 attempts are loaded by %v", s.loads)
+		}
+		b.ends(10, "", 40)
+		b.ends(11, "", 40)
+	})
+}
+
+// TestReadsOnlyItsDays: a step reads the rows of the days that it counts, and not those of the days between.
+func TestReadsOnlyItsDays(t *testing.T) {
+	onStores(t, func(b *bench) {
+		s := b.scratch()
+		b.step()
+		for _, day := range []int32{30, 10, 11} {
+			r := b.run(d(day))
+			b.end(&r, dag.RunSucceeded, d(day)+3e6, 100)
+		}
+		s.reads = nil
+		b.step()
+		var days [][2]int32
+		for _, q := range s.reads {
+			if q.Span == store.TallyDay {
+				days = append(days, [2]int32{q.From, q.To})
+			}
+		}
+		if !slices.Equal(days, [][2]int32{{at(10), at(11)}, {at(30), at(30)}}) {
+			b.Errorf("it reads the days %v", days)
+		}
+		for _, day := range []int32{10, 11, 30} {
+			b.ends(day, "", 1)
+		}
+	})
 }
 
 // TestDamagedHistory: although the history of one run is damaged, the other runs are counted. The first end
