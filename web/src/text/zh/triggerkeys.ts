@@ -101,11 +101,12 @@ export const triggerKeys: Record<string, string> = {
   'object.filter':
     '必须成立的 CEL 表达式，基于 event.key、event.name、event.size、event.modified、event.etag 和 event.url。',
 
-  'triggers.*.amqp': 'AMQP 0.9.1（例如 RabbitMQ）队列的消息。',
+  'triggers.*.amqp': 'AMQP 0.9.1（例如 RabbitMQ）或 AMQP 1.0 队列的消息。',
   'amqp.connection': 'amqp 类型的连接的名称。',
-  'amqp.queue': '队列的名称。',
+  'amqp.queue': '队列的名称；version 为 1.0 时，是代理上该队列的地址。',
+  'amqp.version': '协议的版本：0.9.1（默认）或 1.0。',
   'amqp.filter':
-    '必须成立的 CEL 表达式，基于 event.queue、event.exchange、event.routing_key、event.message_id、event.correlation_id、event.type、event.content_type、event.timestamp、event.headers 和 event.value。',
+    '必须成立的 CEL 表达式，基于 event.queue、event.message_id、event.correlation_id、event.content_type、event.timestamp、event.headers、event.value 和该版本的其他字段。',
   'amqp.id': '识别重复消息的依据；默认：消息带有 event.message_id 时用它。',
   'amqp.prefetch': '确认其中一条之前由代理发送的消息数；默认：500，或 batch.max，但至少 100。',
   value: 'event.value 的形式：json（默认）、text 或 base64。',
