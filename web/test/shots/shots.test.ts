@@ -1,13 +1,14 @@
-// Takes the pictures of docs/ui on the real program: make screenshots. SHOTS narrows them by name.
+// Takes the pictures of docs/ui on the real program: make screenshots. SHOTS narrows them by parts of names, with commas.
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Repository, repository } from '../e2e/gitserver'
 import * as harness from '../e2e/harness'
 
 const out = process.env.SHOTS_TO ?? join(process.cwd(), '../docs/ui')
-const only = process.env.SHOTS ?? ''
+const only = (process.env.SHOTS ?? '').split(',')
 // Takes every picture in one theme or at one width, so that a person can compare them.
 const theme = {
   ...(process.env.SHOTS_THEME ? { colorScheme: process.env.SHOTS_THEME as 'light' | 'dark' } : {}),
@@ -16,6 +17,7 @@ const theme = {
 const sizeMax = 100 << 10
 
 let server: harness.Server
+let repo: Repository
 let failed = ''
 let loadRun = ''
 let alert = ''
@@ -239,6 +241,7 @@ async function alarms() {
 
 beforeAll(async () => {
   mkdirSync(out, { recursive: true })
+  repo = await repository('pass-word-1')
   server = await harness.serve()
   const { base } = server
   await harness.apply(base, 'nightly-orders', nightly)
@@ -291,6 +294,7 @@ const people = [
 afterAll(async () => {
   writeFileSync(gate, '')
   await server?.end()
+  repo?.end()
   rmSync(gate)
 }, 300_000)
 
@@ -329,6 +333,22 @@ const shots: Shot[] = [
     name: 'calendar-month-dark',
     path: () => '/schedules/calendar?view=month',
     look: { colorScheme: 'dark' },
+  },
+  {
+    name: 'calendar-pause',
+    path: () => '/schedules/calendar',
+    act: async (page) => {
+      const at = (hour: number) => {
+        const day = new Date(Date.now() + 86_400_000)
+        day.setHours(hour, 0, 0, 0)
+        return day.toISOString()
+      }
+      for (const trigger of ['hourly', 'quarter']) {
+        const body = { from: at(8), until: at(16), reason: 'the feed moves to another machine' }
+        await harness.call(server.base, `/schedules/default/hourly-feed/${trigger}:pause`, body)
+      }
+      await harness.goTo(page, page.url())
+    },
   },
   {
     name: 'editor',
@@ -416,11 +436,65 @@ const shots: Shot[] = [
   { name: 'locks', path: () => '/locks', look: { height: 360 } },
   { name: 'audit', path: () => '/admin/audit', look: { height: 640 } },
   { name: 'deadlines', path: () => `/r/${loadRun}?view=about`, look: { height: 640 } },
+  {
+    name: 'git',
+    path: () => '/admin/git',
+    look: { height: 520 },
+    act: async (page) => {
+      await sources()
+      await harness.goTo(page, `${page.url()}?ask=sync:shop/flows`)
+      await page.locator('[data-change=changed]').waitFor()
+    },
+  },
+  {
+    name: 'git-form-dark',
+    path: () => '/admin/git?ask=change:shop/flows',
+    look: { colorScheme: 'dark', height: 720 },
+    ready: '[role=dialog]',
+  },
+  {
+    name: 'git-editor',
+    path: () => '/edit/shop/invoices',
+    look: { height: 700 },
+    ready: '.editor [role=application]',
+  },
 ]
+
+/** A git source with three workflows, and a commit that is not in force yet. */
+async function sources() {
+  const flow = (name: string, ...tasks: string[]) =>
+    `name: ${name}\ntriggers:\n  - {cron: "30 5 * * *"}\ntasks:\n${tasks
+      .map((task, i) => `  ${task}: {${i > 0 ? `needs: ${tasks[i - 1]}, ` : ''}run: "bin/${task}"}\n`)
+      .join('')}`
+  repo.commit({
+    'invoices.yaml': flow('invoices', 'collect', 'check', 'send'),
+    'returns.yaml': flow('returns', 'collect', 'refund'),
+    'stock.yaml': flow('stock', 'count', 'reorder'),
+  })
+  await put('/secrets/shop/GIT_TOKEN', { value: 'pass-word-1' })
+  await put('/git-sources/shop/flows', {
+    url: repo.url,
+    login: 'git',
+    password_secret: 'GIT_TOKEN',
+    every: '1h',
+  })
+  // The next look of the node is due in an hour, so the later commit waits for a sync.
+  const applied = async () => {
+    const answer = await harness.ask(`${server.base}/api/v1/git-sources?namespace=shop`)
+    return ((await answer.json()) as { items: { state: { applied: string | null } }[] }).items[0]?.state
+      .applied
+  }
+  await expect.poll(applied, { timeout: 30_000 }).toBeTruthy()
+  repo.commit({
+    'invoices.yaml': flow('invoices', 'collect', 'check', 'archive', 'send'),
+    'returns.yaml': '',
+    'prices.yaml': flow('prices', 'fetch', 'publish'),
+  })
+}
 
 test('pictures of the pages', async () => {
   const browser = await harness.launch()
-  for (const shot of shots.filter((s) => s.name.includes(only))) {
+  for (const shot of shots.filter((s) => only.some((part) => s.name.includes(part)))) {
     const look = { width: 1280, height: 760, ...shot.look, ...theme }
     const { context, wrong } = await harness.contextOf(browser, server.base, look)
     const page = await harness.open(context, server.base + shot.path())
