@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"skein.dev/skein/internal/worker"
 )
 
 // A server without large runs has about 10 MiB of live memory. With Go's default the collector would then run
@@ -20,6 +22,9 @@ const (
 	// busyRate is the allocation in bytes per second from which a server is under load. An idle server
 	// allocates less than a hundredth of it.
 	busyRate = 4 << 20
+	// limitedFrom is the limit of a cgroup from which the cgroup counts as unlimited. Version 1 says so by a
+	// number near the largest one.
+	limitedFrom = 1 << 60
 	// settleAfter is the time after which a server that is ready returns the memory of its start.
 	settleAfter = 10 * time.Second
 )
@@ -42,10 +47,20 @@ func ownPace() bool {
 	return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != ""
 }
 
-// paceHeap sets GOGC after each collection, as long as the process lives, unless the user has set it.
+// memoryLimit returns the memory limit of the collector for the limit of the cgroup: three quarters of it,
+// because files in memory and the tasks count in the cgroup, too. ok is false if there is no limit.
+func memoryLimit(cgroup int64) (limit int64, ok bool) {
+	return cgroup / 4 * 3, cgroup < limitedFrom
+}
+
+// paceHeap sets GOGC after each collection, as long as the process lives, and a memory limit below that of
+// the cgroup. It sets neither if the user has set GOGC or GOMEMLIMIT.
 func paceHeap() {
 	if ownPace() {
 		return
+	}
+	if limit, ok := memoryLimit(worker.MemoryLimit()); ok {
+		debug.SetMemoryLimit(limit)
 	}
 	type cycle struct{ _ *byte }
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}

@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -71,3 +72,6 @@ func Cores() int64 { return 0 }
 
 // Memory returns 0: the memory for tasks is unknown.
 func Memory() int64 { return 0 }
+
+// MemoryLimit returns no limit.
+func MemoryLimit() int64 { return math.MaxInt64 }

@@ -5,6 +5,7 @@ package worker
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,10 +48,15 @@ func Memory() int64 {
 	if err := unix.Sysinfo(&info); err != nil {
 		panic("worker: no sysinfo: " + err.Error()) // every Linux has this call
 	}
-	most := int64(info.Totalram) * int64(info.Unit)
+	return min(int64(info.Totalram)*int64(info.Unit), MemoryLimit())
+}
+
+// MemoryLimit returns the smallest limit on memory of the parent cgroups, in bytes. Without a limit, it is
+// larger than the memory of any machine.
+func MemoryLimit() int64 {
+	most := int64(math.MaxInt64)
 	for _, dir := range aboveV1("memory") {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
-			// Without a limit, the number is larger than the memory of any machine.
 			most = min(most, n)
 		}
 	}
