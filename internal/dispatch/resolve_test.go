@@ -15,30 +15,31 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// away is a store that does not answer the first calls, as while its database starts again.
+// away is a store that does not answer its first calls, as while its database starts again.
 type away struct {
 	store.Store
 	def   []byte
+	only  string // the read that fails; "" means all of them
 	fails atomic.Int64
 }
 
-func (s *away) gone() error {
-	if s.fails.Add(-1) >= 0 {
+func (s *away) gone(read string) error {
+	if (s.only == "" || s.only == read) && s.fails.Add(-1) >= 0 {
 		return fmt.Errorf("unexpected EOF: %w", store.ErrUnavailable)
 	}
 	return nil
 }
 
 func (s *away) Run(context.Context, dag.RunID) (dag.RunRow, error) {
-	return dag.RunRow{Header: dag.Header{Workflow: 1, Version: 1}}, s.gone()
+	return dag.RunRow{Header: dag.Header{Workflow: 1, Version: 1}}, s.gone("run")
 }
 
 func (s *away) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
-	return store.Version{Def: s.def}, s.gone()
+	return store.Version{Def: s.def}, s.gone("version")
 }
 
 func (s *away) Files(context.Context, store.FileQuery) ([]store.File, error) {
-	return nil, s.gone()
+	return nil, s.gone("files")
 }
 
 // TestOutageFailsNoAttempt: if an attempt is assigned while the store does not answer, its task does not
@@ -61,25 +62,27 @@ func TestOutageFailsNoAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := engine.Assignment{Run: dag.RunID{1}, Workflow: 1, Version: 1, Name: "a", Token: 1, Graph: g}
-	for n := range int64(6) { // each of the reads fails, and all of them fail twice
-		st := &away{def: def}
-		st.fails.Store(n)
-		r := NewResolver(Config{Store: st})
-		if n > 0 {
-			if _, err := r.job(t.Context(), &a); !errors.Is(err, store.ErrUnavailable) {
-				t.Fatalf("%d: without the store it is resolved: %v", n, err)
+	for _, only := range []string{"", "run", "version", "files"} {
+		for n := range int64(4) { // the number of calls that fail
+			st := &away{def: def, only: only}
+			st.fails.Store(n)
+			r := NewResolver(Config{Store: st})
+			if n > 0 {
+				if _, err := r.job(t.Context(), &a); !errors.Is(err, store.ErrUnavailable) {
+					t.Fatalf("%q, %d: without the store it is resolved: %v", only, n, err)
+				}
 			}
-		}
-		waited := int64(0)
-		err := r.surely(t.Context(), &a, func() error {
-			job, err := r.job(t.Context(), &a)
-			if err == nil && job.Files == nil {
-				t.Errorf("%d: the job has no files", n)
+			waited := int64(0)
+			err := r.surely(t.Context(), &a, func() error {
+				job, err := r.job(t.Context(), &a)
+				if err == nil && job.Files == nil {
+					t.Errorf("%q, %d: the job has no files", only, n)
+				}
+				return err
+			}, func(time.Duration) bool { waited++; return true })
+			if err != nil || waited != max(n-1, 0) {
+				t.Errorf("%q, %d: %v after %d pauses", only, n, err, waited)
 			}
-			return err
-		}, func(time.Duration) bool { waited++; return true })
-		if err != nil || waited != max(n-1, 0) {
-			t.Errorf("%d: %v after %d pauses", n, err, waited)
 		}
 	}
 	st := &away{def: def}
