@@ -221,7 +221,7 @@ func auditReport(c *cli, r *audit.Report, invalid int) error {
 		return err
 	}
 	for _, one := range r.Regresses {
-		c.say("the database went back before era %d, and the nodes noticed it (%s): rows %d to %d were lost; is this restore or failover known to you?",
+		c.say("the database went back to an earlier state before era %d, and the nodes noticed it (%s): rows %d to %d were lost; is this restore or failover known to you?",
 			one.Era, auditStamp(one.At), one.From, one.To-1)
 	}
 	if invalid > 0 {

@@ -244,7 +244,9 @@ func checkExtension(folder string) (*extension.Manifest, error) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("kind %s: the program cannot be found: %w", name, err)
-		case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		case !info.Mode().IsRegular():
+			return nil, fmt.Errorf("kind %s: %s is not a file, so it cannot be a program; correct run in %s", name, path, extension.FileName)
+		case info.Mode().Perm()&0o111 == 0:
 			return nil, fmt.Errorf("kind %s: %s is not a program: chmod +x %s", name, path, path)
 		}
 	}

@@ -245,7 +245,7 @@ func (c *cli) drained(ctx context.Context, s *session, n api.Node, timeout time.
 			told = left
 		}
 		if !n.Cordoned {
-			return n, hint(&said{errConflict, "node " + n.Name + " was uncordoned in between"}, "skein node drain "+n.Name)
+			return n, hint(&said{errConflict, "node " + n.Name + " was uncordoned before it was drained"}, "skein node drain "+n.Name)
 		}
 		if timeout > 0 && time.Since(began) > timeout {
 			return n, hint(&said{errTimedOut, fmt.Sprintf("node %s is not drained after %v", n.Name, timeout)}, "to see what runs there: skein task list --state running")

@@ -66,8 +66,8 @@ func obey(job *worker.Job, is *store.Namespace, origin, dir string) error {
 		return nil
 	}
 	refuse := func(what, path, flag string) error {
-		return &notStarted{causeStart, fmt.Errorf("%s: namespace %s does not allow %s; to allow it: skein namespace set %s --allow-%s %s, with the paths that it allows already",
-			what, is.Name, path, is.Name, flag, path)}
+		return &notStarted{causeStart, fmt.Errorf("%[1]s: namespace %[2]s does not allow tasks to %[3]s %[4]s; to allow it: skein namespace set %[2]s --allow-%[3]s %[4]s, and repeat --allow-%[3]s for each path that it allows already, because the list is replaced",
+			what, is.Name, flag, path)}
 	}
 	reads, writes := slices.Concat(is.Reads(), is.Writes()), is.Writes()
 	if a := job.Access; a != nil {

@@ -264,8 +264,11 @@ func (d *definitions) intended(ch *definition) (i intent, err error) {
 	if err != nil {
 		return i, err
 	}
-	if wf.State == store.WorkflowDeleted || ch.revision != 0 && ch.revision != wf.Revision {
-		return i, fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d, %s)", errkind.ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)
+	if wf.State == store.WorkflowDeleted {
+		return i, fmt.Errorf("%w: workflow %s/%s was deleted", errkind.ErrConflict, wf.Namespace, wf.Name)
+	}
+	if ch.revision != 0 && ch.revision != wf.Revision {
+		return i, fmt.Errorf("%w: workflow %s/%s has changed since you read it: it now has revision %d and is %s; read it again", errkind.ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)
 	}
 	i.was, i.next = wf, wf
 	if ch.state != "" {

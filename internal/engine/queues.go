@@ -138,7 +138,7 @@ func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, c
 		}
 		is := w.limits.admission.Queue(name)
 		if revision != 0 && (is == nil || is.Revision != revision) {
-			return answer{err: fmt.Errorf("%w: queue %s was changed in between", errkind.ErrConflict, name)}
+			return answer{err: fmt.Errorf("%w: queue %s was changed or deleted since you read it; read it again", errkind.ErrConflict, name)}
 		}
 		next, err := change(w, is)
 		if err != nil {

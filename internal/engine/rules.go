@@ -97,7 +97,7 @@ func (n Namespaces) MayRead(ctx context.Context, namespace, path string) error {
 	if path = filepath.Clean(path); slices.Contains(is.Reads(), path) || slices.Contains(is.Writes(), path) {
 		return nil
 	}
-	return fmt.Errorf("namespace %s does not allow %s; to allow it: skein namespace set %s --allow-read %s, with the paths that it allows already", namespace, path, namespace, path)
+	return fmt.Errorf("namespace %[1]s does not allow tasks to read %[2]s; to allow it: skein namespace set %[1]s --allow-read %[2]s, and repeat --allow-read for each path that it allows already, because the list is replaced", namespace, path)
 }
 
 func (b *quotaBook) reading(set *quotaSet) Reading {

@@ -29,7 +29,7 @@ func (h *Home) EndOld(era dag.Era) {
 			k := keyOf(&x.Assignment)
 			old := k.token.Era() < era
 			if old {
-				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "it waited for a slot when the database went back"})
+				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "it waited for a slot when the database went back to an earlier state"})
 			}
 			return old
 		})

@@ -90,8 +90,8 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 		return nil, 0, false, err
 	}
 	if by := h.behind(w, at); by > h.usual() {
-		return nil, 0, false, connect.NewError(connect.CodeUnavailable, fmt.Errorf("this node cannot reach its store: for %s it has had no confirmation that handler %d is listed; ask another node",
-			(by+h.usual()).Round(time.Millisecond), in.Handler))
+		return nil, 0, false, connect.NewError(connect.CodeUnavailable, fmt.Errorf("this node cannot reach its store: for %s the store has not confirmed that this worker is still a member; ask another node",
+			(by+h.usual()).Round(time.Millisecond)))
 	}
 	w.heard = true
 	w.polls++

@@ -225,7 +225,7 @@ func (p *Past) raise(ctx context.Context, known state, why string, lacks func(re
 	for try := 0; ; try++ {
 		marks, err := p.cfg.Store.Marks(ctx)
 		if err != nil {
-			return true, fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
+			return true, fmt.Errorf("the database has gone back to an earlier state (%s), and cannot be read now: %w", why, err)
 		}
 		from := store.EraOf(marks)
 		if from > known.era && store.FloorOf(marks) > known.floor { // another node may also have noticed the regress
@@ -240,21 +240,21 @@ func (p *Past) raise(ctx context.Context, known state, why string, lacks func(re
 			}
 		}
 		if try == raiseTries {
-			return true, fmt.Errorf("the database went back (%s), and other transactions keep raising its era", why)
+			return true, fmt.Errorf("the database has gone back to an earlier state (%s), and other transactions keep raising its era", why)
 		}
 		to := from
 		if from <= known.era {
 			to = known.era + 1
 		}
 		if to > dag.EraMax {
-			return true, fmt.Errorf("the database went back (%s): %w", why, store.ErrLastEra)
+			return true, fmt.Errorf("the database has gone back to an earlier state (%s): %w", why, store.ErrLastEra)
 		}
 		var letter []byte
 		if p.cfg.Letter != nil {
 			letter = p.cfg.Letter(Regress{Era: to, At: time.Now().UTC(), By: p.cfg.Node, Why: why})
 		}
 		if _, err = p.cfg.Store.Raise(ctx, from, to, letter); err != nil {
-			return true, fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
+			return true, fmt.Errorf("the database has gone back to an earlier state (%s), and its era cannot be raised: %w", why, err)
 		}
 	}
 }

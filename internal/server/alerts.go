@@ -372,7 +372,7 @@ func (a alerting) test(ctx context.Context, in *ChannelPath) (*jsonOut[api.Chann
 		return nil, err
 	}
 	if a.s.cfg.Notifier == nil {
-		return nil, notFound("this process sends no messages; ask a node")
+		return nil, notFound("this process only reads the database, so it cannot send messages; send the call to a node")
 	}
 	all, err := st.AlertChannels(ctx)
 	if err != nil {

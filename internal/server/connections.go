@@ -155,7 +155,7 @@ func (n connecting) test(ctx context.Context, in *ConnectionPath) (*jsonOut[api.
 		return nil, err
 	}
 	if n.s.cfg.Connector == nil {
-		return nil, notFound("this process uses no connections; ask a node")
+		return nil, notFound("this process only reads the database, so it cannot test connections; send the call to a node")
 	}
 	row, err := st.ConnectionOf(ctx, in.Namespace, in.Name)
 	if errors.Is(err, store.ErrNotFound) {

@@ -247,7 +247,7 @@ func noGitSource(in *GitSourcePath) error {
 // syncer returns the part that reads repositories.
 func (g gitting) syncer() (GitSyncer, error) {
 	if g.s.cfg.Git == nil {
-		return nil, notFound("this process reads no repositories; ask a node")
+		return nil, notFound("this process only reads the database, so it cannot read repositories; send the call to a node")
 	}
 	return g.s.cfg.Git(), nil
 }

@@ -82,7 +82,7 @@ func inviteWorker(ctx context.Context, s *Server, req *api.TokenRequest) (*jsonO
 	case errors.As(err, new(*store.QuotaError)):
 		return nil, err
 	case errors.Is(err, store.ErrRefused):
-		return nil, fmt.Errorf("%w: there are %d tokens, invitations and certificates, the limit; Skein deletes them some time after they have ended",
+		return nil, fmt.Errorf("%w: there are already %d tokens, invitations and certificates, which is the limit; revoke those that are no longer needed: Skein deletes them after retention_records_age",
 			errkind.ErrConflict, store.TokensMax)
 	case err != nil:
 		return nil, unread(err)

@@ -77,7 +77,7 @@ func rotateToken(s *Server) func(ctx context.Context, in *rotateTokenIn) (*jsonO
 			return nil, fmt.Errorf("%w: the token %s (%d), or the parent of its successor, was replaced or revoked meanwhile, or has expired; "+
 				"skein token list shows it", errkind.ErrConflict, old.Name, old.ID)
 		case errors.Is(err, store.ErrRefused):
-			return nil, fmt.Errorf("%w: there are already %d tokens, the limit; Skein deletes tokens some time after they have ended", errkind.ErrConflict, store.TokensMax)
+			return nil, fmt.Errorf("%w: there are already %d tokens, invitations and certificates, which is the limit; revoke those that are no longer needed: Skein deletes them after retention_records_age", errkind.ErrConflict, store.TokensMax)
 		case err != nil:
 			return nil, unread(err)
 		}

@@ -69,7 +69,7 @@ func (e eventing) send(ctx context.Context, in *sendIn) (*jsonOut[api.EventsSent
 		return nil, err
 	}
 	if e.s.cfg.Events == nil {
-		return nil, notFound("this process takes no events; ask a node")
+		return nil, notFound("this process only reads the database, so it cannot take events; send the call to a node")
 	}
 	if err := e.s.hooks.enter("calls to webhooks and of events are being taken"); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 		return is, nil
 	}
 	if e.s.cfg.Events == nil {
-		return is, notFound("this process has no log of events; ask a node")
+		return is, notFound("this process only reads the database, so it cannot seek in the log of events; send the call to a node")
 	}
 	var seq int64
 	var err error

@@ -48,7 +48,7 @@ type sessionVerbs struct {
 // sessions returns the sessions of the node.
 func (v sessionVerbs) sessions() (*auth.Sessions, error) {
 	if v.s.cfg.Sessions == nil {
-		return nil, notFound("this process has no sessions; ask a node")
+		return nil, notFound("this process only reads the database, so it cannot open sessions; send the call to a node")
 	}
 	return v.s.cfg.Sessions, nil
 }

@@ -140,7 +140,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	case errors.As(err, new(*store.QuotaError)):
 		return nil, err
 	case errors.Is(err, store.ErrRefused):
-		return nil, fmt.Errorf("%w: there is a token %q already, or there are %d; revoke it, or choose another name", errkind.ErrConflict, req.Name, store.TokensMax)
+		return nil, fmt.Errorf("%w: there is already a token %q, or there are %d tokens, invitations and certificates, which is the limit; choose another name, or revoke those that are no longer needed", errkind.ErrConflict, req.Name, store.TokensMax)
 	case err != nil:
 		return nil, unread(err)
 	}

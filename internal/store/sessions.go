@@ -47,7 +47,7 @@ type SessionBounds struct {
 
 // SessionRefused returns the error of AddSession if a session was not added.
 func SessionRefused(b SessionBounds) error {
-	return fmt.Errorf("there are already %d sessions, the limit, or the session that made the code has ended: %w", b.All, ErrRefused)
+	return fmt.Errorf("there are already %d sessions, which is the limit, or the session that made the code has ended: %w", b.All, ErrRefused)
 }
 
 // Ends returns the time at which a session ends if it is not used before. For a code it is the end of the

@@ -109,7 +109,7 @@ func Joinable(all []Token, j *Joining, now dag.Micros) error {
 	case all[i].Used >= all[i].Uses:
 		return fmt.Errorf("the invitation is used: %w", ErrFenced)
 	case len(all) >= TokensMax:
-		return fmt.Errorf("there are %d tokens: %w", TokensMax, ErrRefused)
+		return fmt.Errorf("there are already %d tokens, invitations and certificates, which is the limit: %w", TokensMax, ErrRefused)
 	}
 	for i := range all {
 		if o := &all[i]; o.Name == j.Name && o.Replaced == 0 && o.Valid(now) {
@@ -124,7 +124,7 @@ func NotJoined(all []Token, j *Joining, now dag.Micros) error {
 	if err := Joinable(all, j, now); err != nil {
 		return err
 	}
-	return fmt.Errorf("the key was used with another invitation, or its certificate was revoked; join with a new key: %w", ErrRefused)
+	return fmt.Errorf("the key of this worker was used with another invitation, or its certificate was revoked; make a new key and join again: %w", ErrRefused)
 }
 
 // Rotation replaces a token. The new one has the kind, the name, the principal, the verbs and the namespaces
@@ -197,7 +197,7 @@ func Enrolled(made []Token, n *Enrolling, done bool) (Token, error) {
 	case len(made) > 0:
 		return Token{}, fmt.Errorf("the certificate of the %s is revoked: %w", n.Name, ErrFenced)
 	}
-	return Token{}, fmt.Errorf("there are already %d tokens, the limit: %w", TokensMax, ErrRefused)
+	return Token{}, fmt.Errorf("there are already %d tokens, invitations and certificates, which is the limit: %w", TokensMax, ErrRefused)
 }
 
 // NotRotated returns the reason why a token cannot be replaced.
@@ -207,7 +207,7 @@ func NotRotated(all []Token, r *Rotation) error {
 	case i < 0:
 		return fmt.Errorf("token %d: %w", r.Token, ErrNotFound)
 	case all[i].Revoked == 0 && all[i].Replaced == 0 && len(all) >= TokensMax:
-		return fmt.Errorf("there are already %d tokens, the limit: %w", TokensMax, ErrRefused)
+		return fmt.Errorf("there are already %d tokens, invitations and certificates, which is the limit: %w", TokensMax, ErrRefused)
 	case r.Parent != 0:
 		return fmt.Errorf("token %d, its parent token %d, or an ancestor of that one was revoked or replaced, or has expired: %w", r.Token, r.Parent, ErrFenced)
 	}

@@ -61,7 +61,7 @@ func (u *uids) of(namespace string) (uint32, error) {
 	uid := u.from.From
 	for taken[uid] {
 		if uid == u.from.To {
-			return 0, fmt.Errorf("all user IDs of task_uids %s belong to other namespaces: namespace %s has none; choose a larger range", u.from, namespace)
+			return 0, fmt.Errorf("all user IDs of task_uids %s are given to namespaces already, so none is left for namespace %s; choose a larger range", u.from, namespace)
 		}
 		uid++
 	}

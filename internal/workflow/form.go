@@ -186,7 +186,7 @@ func (f *Field) regexp() (*regexp.Regexp, error) {
 		return nil, err
 	}
 	if n := len(program.Inst); n > formStepsMax {
-		return nil, fmt.Errorf("the pattern has %d steps after its repetitions are written out, the limit is %d", n, formStepsMax)
+		return nil, fmt.Errorf("the pattern has %d instructions when its repetitions, such as {1,500}, are written out, and the limit is %d; use smaller repetitions", n, formStepsMax)
 	}
 	return regexp.Compile(`\A(?:` + f.Pattern + `)\z`)
 }

@@ -47,7 +47,7 @@ type docked struct {
 func (c *container) runDocked(ctx context.Context, socket string) int {
 	e, err := connect(ctx, socket)
 	if err != nil {
-		return c.fail(kind.Away, "the engine at %s cannot be asked now: %v", socket, err)
+		return c.fail(kind.Away, "the engine at %s cannot be reached now: %v", socket, err)
 	}
 	if err := e.check(ctx, os.Geteuid()); err != nil {
 		return c.fail(kind.Failed, "this machine cannot run a container: %v", err)

@@ -322,7 +322,7 @@ func TestNoEngine(t *testing.T) {
 		t.Error(err)
 	}
 	b := &box{t}
-	if code, log := b.start(`{"image":"a"}`, none).end(); code != kind.Away || !strings.Contains(log, "cannot be asked now") {
+	if code, log := b.start(`{"image":"a"}`, none).end(); code != kind.Away || !strings.Contains(log, "cannot be reached now") {
 		t.Errorf("%d\n%s", code, log)
 	}
 }

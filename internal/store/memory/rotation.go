@@ -82,7 +82,7 @@ func (e rotations) EnrollNode(ctx context.Context, n store.Enrolling) (t store.T
 		})
 		if i < 0 {
 			if len(s.tokens) >= store.TokensMax {
-				return fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
+				return fmt.Errorf("there are already %d tokens, invitations and certificates, which is the limit: %w", store.TokensMax, store.ErrRefused)
 			}
 			t, i = n.NodeToken(), len(s.tokens)
 			t.ID, t.Created = int64(i+1), now

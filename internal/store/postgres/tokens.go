@@ -20,7 +20,7 @@ func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker).int8(t.Parent).text(t.Groups).int4(t.Slots).int4(t.Uses)
 	err := d.change(ctx, nil, notedQuery(ctx, query{"insertToken", insert, into(&found, scanToken)}), query{name: "withinTokens", args: args{}.text(t.Namespaces)})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
+		err = fmt.Errorf("there are already %d tokens, invitations and certificates, which is the limit: %w", store.TokensMax, store.ErrRefused)
 	}
 	if err != nil {
 		return t, fmt.Errorf("token %q: %w", t.Name, err)

@@ -22,7 +22,7 @@ func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).int(t.Parent).
 			text(t.Groups).int(int64(t.Slots)).int(int64(t.Uses)).exec(d.conn)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("there are already %d tokens, the limit: %w", store.TokensMax, store.ErrRefused)
+			err = fmt.Errorf("there are already %d tokens, invitations and certificates, which is the limit: %w", store.TokensMax, store.ErrRefused)
 		}
 		t.ID = d.conn.LastInsertRowID()
 		return err
