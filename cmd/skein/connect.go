@@ -220,7 +220,7 @@ func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 }
 
 // inProcess makes this process a node on a port of its own. It starts the requested runs, but fires no due
-// triggers. With hold it accepts runs, but starts no tasks.
+// triggers. If hold is set, it accepts runs, but starts no tasks.
 func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	cfg := *c.cfg
 	if !cfg.ListenChosen {

@@ -193,7 +193,8 @@ Ctrl-C ends the server; accepted runs continue at the next start.
 	return err
 }
 
-// program returns the command to type for this program, if "skein" alone would not find it.
+// program returns the command that starts this program: "skein" if PATH finds this program under that name,
+// and otherwise the path with which it was started.
 func program() string {
 	if found, err := exec.LookPath("skein"); err == nil {
 		self, _ := os.Executable()

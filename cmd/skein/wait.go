@@ -255,7 +255,9 @@ const catchUpMax = 5000
 
 // catchUp processes the events that came before the subscription.
 func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
-	// past are the newest sentences, some of which say that a task has failed
+	// past holds the sentences about these events. For a task that has failed, failures holds the index of
+	// the sentence that says so. That sentence is dropped if a later one is about the same task, or if an
+	// operator has changed the result since.
 	n, past, failures := 0, []string(nil), map[string]int{}
 	for ev, err := range w.s.EachEvent(ctx, run.ID) {
 		if err != nil {

@@ -45,8 +45,8 @@ type Than struct {
 	Percentile int        `json:"percentile,omitempty"` // the percentile of the durations of the last successful runs
 }
 
-// UsualOf is the number of successful runs whose durations a Usual knows. UsualLeast is the least number of
-// them for which it returns a percentile.
+// UsualOf and UsualLeast bound a Usual. It knows the durations of at most the last UsualOf successful runs,
+// and returns a percentile only if it knows at least UsualLeast of them.
 const UsualOf, UsualLeast = 50, 5
 
 // Usual returns a percentile of the durations of a workflow's runs. ok is false while fewer than UsualLeast
@@ -177,8 +177,8 @@ type Lateness struct {
 	Until dag.Micros `json:"until,omitempty"` // the newest deadline that the incident has counted
 	// Unmet says that an instant has passed its deadline, and no active run can still succeed for it.
 	Unmet bool `json:"unmet,omitempty"`
-	// Due is the earliest future deadline among the instants whose run has ended without success, or 0 if
-	// there is none.
+	// Due is about instants whose deadline has not passed yet, although their run has ended without success.
+	// It is the earliest of these deadlines, or 0 if there is none.
 	Due dag.Micros `json:"due,omitempty"`
 }
 

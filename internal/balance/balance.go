@@ -209,7 +209,7 @@ type choice struct {
 	to    *node
 	cost  float64
 	gain  float64
-	then  float64 // the use of the target after the move
+	then  float64 // how busy the target is after the move: its use, see the package comment
 }
 
 // better reports whether a choice gains more than another one. If both gain the same, the choice whose target

@@ -22,7 +22,7 @@ import (
 // Config says what to measure.
 type Config struct {
 	Shape     Shape
-	Runs      int    // 0 means the shape's usual number
+	Runs      int    // 0 means the shape's default
 	Workflows int    // the number of workflows over which the runs are spread
 	Nodes     int    // the number of schedulers; more than one only over a shared database
 	History   int    // finished tasks in the database before the measurement

@@ -25,7 +25,7 @@ func Shapes() []string {
 // shapeTasksMax bounds N.
 const shapeTasksMax = dag.TasksMax
 
-// ParseShape reads a shape's name; N has a usual value.
+// ParseShape reads a shape's name. If the name has no N, N has a default.
 func ParseShape(name string) (Shape, error) {
 	kind, number, given := strings.Cut(name, ":")
 	s := Shape{Name: name, Kind: kind, Runs: 1}

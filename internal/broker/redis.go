@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// RedisPort is the usual port of Redis.
+// RedisPort is the default port of Redis.
 const RedisPort = 6379
 
 // Redis is a server of Redis, or of one that speaks its protocol.

@@ -174,7 +174,8 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
-// turns looks and acts until ctx ends.
+// turns calls turn again and again until ctx ends. The pause after a call is longer while the store does not
+// answer, and shorter while another node releases a shard for this one.
 func (n *Node) turns(ctx context.Context) error {
 	defer n.host.Wait(&n.before.wg)
 	ctx, stop := context.WithCancel(ctx)

@@ -186,7 +186,8 @@ func plainSettings() (*pgx.ConnConfig, error) {
 		"sslcertmode=allow min_protocol_version=3.0 max_protocol_version=3.0")
 }
 
-// settings returns the settings of a session. No variable and no file of the node takes part.
+// settings returns the settings of a session. No environment variable (such as PGHOST) and no file of the
+// node (such as ~/.pgpass) has an effect.
 func (p *Postgres) settings(password string, dial Dial) (*pgx.ConnConfig, error) {
 	port := p.Port
 	if port == 0 {

@@ -5,7 +5,7 @@ import "fmt"
 // Scope says which part of a run a recover runs again.
 type Scope uint8
 
-// The scopes. ScopeFailed is the usual scope. The others start from Event.Task.
+// The scopes. ScopeFailed is the default. The others start from Event.Task.
 const (
 	ScopeFailed Scope = iota // all tasks that did not succeed, and their dependents
 	ScopeFrom                // the tasks of ScopeFailed, the named task, and all its dependents

@@ -446,7 +446,8 @@ func (v *version) originOf(task int) string {
 	return v.Origin
 }
 
-// graphFor sets the graph of an assignment from another node. A row that was read earlier may lack the task.
+// graphFor sets the graph of an assignment that came from another node, and so without a graph. If the row
+// was read before the task became a part of the run, graphFor reads the row again.
 func (r *Resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.RunRow) error {
 	g, err := r.cfg.Engine().RunGraph(row)
 	if err == nil && int(a.Task) >= g.Len() {

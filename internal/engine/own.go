@@ -121,8 +121,10 @@ type found struct {
 	away []Assignment     // held by other listed handlers, which may not have received these attempts
 }
 
-// loadShards loads every unfinished run of the given shards. The attempts of earlier processes of this node
-// are lost. Their processes are killed first, and then their tasks get new attempts.
+// loadShards loads every unfinished run of the given shards. An attempt is lost if its handler is no longer
+// listed, if it is Leader work of another handler, or if an earlier process of this node had it and this one
+// has not taken it over. The processes that lost attempts left running on this machine are killed before the
+// tasks get new attempts.
 func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	var f found
 	if err := w.defs.findSystem(ctx); err != nil {

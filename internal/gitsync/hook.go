@@ -31,7 +31,7 @@ const hookToldEvery = time.Hour
 // such source, or that the source has no webhook.
 var ErrUnsigned = errors.New("the call is not signed with the secret of a git source")
 
-// The forms of the proofs.
+// The forms in which a call proves that its sender has the secret: the headers that hold the proof.
 const (
 	FormHub    = "hub"    // GitHub, Gitea and Forgejo: X-Hub-Signature-256. Bitbucket: X-Hub-Signature
 	FormGitLab = "gitlab" // X-Gitlab-Token

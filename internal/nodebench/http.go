@@ -21,10 +21,10 @@ type HTTPConfig struct {
 	Make         bench.Make    // makes the calls; nil if this process does
 }
 
-// doorRounds is the usual number of rounds.
+// doorRounds is the default of HTTPConfig.Runs.
 const doorRounds = 5
 
-// doorBatch is how many starts a batch has.
+// doorBatch is the number of starts of a batch.
 const doorBatch = 1000
 
 // doorWorkflow has one task, which its condition leaves out: a run of it is started and ended by the

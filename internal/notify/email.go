@@ -46,7 +46,7 @@ type Mail struct {
 	TLS  *tls.Config // nil means the settings of the machine
 }
 
-// passwordSecret is the usual secret of the server's password.
+// passwordSecret is the default name of the secret with the server's password.
 const passwordSecret = "smtp"
 
 // CheckSMTP checks the address of an SMTP server.

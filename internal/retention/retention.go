@@ -39,7 +39,7 @@ const (
 	// bounds the number adapts, so that a transaction takes about forgetTime.
 	forgetRunsMin, forgetRunsMax = 10, 500
 	forgetTime                   = 20 * time.Millisecond
-	// RestUsual is the usual value of Config.Rest.
+	// RestUsual is the default of Config.Rest.
 	RestUsual = 4
 	// upgradeRest is the least pause between two steps of an upgrade.
 	upgradeRest = 100 * time.Millisecond

@@ -144,7 +144,8 @@ func (w *World) start(node int) *life {
 
 const bootPause = 200 * time.Millisecond
 
-// main does the work of cmd/skein and internal/app in a real process.
+// main does what cmd/skein and internal/app do in a process that is real: it makes the engine and the
+// membership, and runs them.
 func (l *life) main() {
 	w := l.w
 	cfg := engine.Config{

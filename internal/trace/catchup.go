@@ -72,8 +72,9 @@ func (x *Exporter) first(s dag.ShardID) (e store.Ended, some bool) {
 	return x.held[s][0], true
 }
 
-// between exports the ends of a workflow after one position and up to another. It skips runs that finished
-// long before the first position, unless the clock was ahead there.
+// between exports the ends of a workflow's runs in the transactions after the position from, up to the
+// position to. It does not load runs that finished more than store.ClockSlack before from.At. But if from.At
+// is later than to.At, the clock was set back between the two positions, so it loads all runs.
 func (x *Exporter) between(ctx context.Context, w dag.WorkflowID, from, to store.TraceMark) error {
 	old := dag.Micros(0)
 	if from.At <= to.At {

@@ -7,7 +7,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// ApproveTask approves a task of a run that waits for an approval. With reject it rejects the task.
+// ApproveTask answers a task that waits for an approval. It approves the task, or rejects it if in.Reject is
+// set.
 func (c *Client) ApproveTask(ctx context.Context, run, task string, in api.ApproveRequest, opts ...CallOption) (t api.Task, err error) {
 	k := newCall(http.MethodPost, opts, "runs", run, "tasks", task)
 	k.verb, k.body = "approve", in

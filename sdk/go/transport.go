@@ -93,8 +93,8 @@ func (c *Client) url(k *call) *url.URL {
 	return &u
 }
 
-// send sends a request. With patience it repeats a refused request. If the status is below 300, the caller
-// closes the body of the answer. For any other status, send returns an error.
+// send sends a request. It repeats a refused request if the client has patience. If the status is below 300,
+// the caller closes the body of the answer. For any other status, send returns an error.
 func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 	body, raw := k.body.(rawBody)
 	if k.body != nil && !raw {

@@ -114,7 +114,7 @@ func (s *Store) choose(all bool) (list []*tail) {
 func (s *Store) write(ctx context.Context, t *tail) error {
 	prefix, err := folder(&t.ref)
 	if err != nil {
-		s.sealedTo(t, t.end) // no log has this name
+		s.sealedTo(t, t.end) // a log with such a name has no folder, so nothing of it is written
 		return nil
 	}
 	for {

@@ -22,7 +22,7 @@ type conn struct {
 	prepared map[string]*pgconn.StatementDescription
 	rows     map[string]*rows // statement → its buffers for parameters, which are kept
 	writes   bool             // all statements of transactions are prepared
-	settled  bool             // the connection belongs to the history of the server in which the present era began
+	settled  bool             // the connection belongs to the timeline of the server in which the present era began
 	backend  uint32           // the server process that serves the session; behind a pooler, PID() is the pooler's number
 	made     time.Time
 	idle     time.Time // the time since which the connection is idle

@@ -28,8 +28,8 @@ type line struct {
 	timeline int64
 }
 
-// lineNames are the statements that read the history of a server, the best one first. The rights of the user,
-// or the provider of the server, may not allow all of them. The last one reads only whether the server
+// lineNames are the statements that read the timeline of a server, the best one first. The rights of the
+// user, or the provider of the server, may not allow all of them. The last one reads only whether the server
 // accepts writes.
 var lineNames = [...]string{"line", "lineOfLog", "lineUnknown"}
 
@@ -77,15 +77,16 @@ func writerOf(ctx context.Context, d *DB, take func(context.Context) (*conn, err
 	return c, nil
 }
 
-// settling compares the history of a connection with the history in which the present era began.
+// settling compares the timeline of the server behind a connection with the timeline in which the present era
+// began.
 type settling struct {
 	d       *DB
 	c       *conn
-	is, was line    // the history of the connection, and that of the present era
+	is, was line    // the timeline of that server, and the timeline of the present era
 	era     dag.Era // the present era
 }
 
-// settle begins an era if the connection belongs to another history than the one in which the present era
+// settle begins an era if the connection belongs to another timeline than the one in which the present era
 // began. It does so in a separate transaction. If the process dies after it, the shards have no valid owner
 // until they are taken again, as after any end of a node.
 func (s *settling) settle(ctx context.Context) (err error) {

@@ -25,8 +25,8 @@ const (
 	breakFrom = 3
 	// breakMax bounds the bytes of one line end.
 	breakMax = 2
-	// escapedMax is the largest size of a value, in bytes, for which every way to escape the value in JSON
-	// becomes a form.
+	// escapedMax is a size in bytes. A value of up to this size is masked however JSON escapes it. A larger
+	// value is masked only if it is escaped in one of the two usual ways.
 	escapedMax = 4 << 10
 )
 
