@@ -76,8 +76,9 @@ func testReap(t *testing.T, change func(*Config), sameNow bool) {
 		}
 	}
 
-	own := r.sh("exec sleep 1000")
+	own := r.sh("echo up > '" + b.path + "'; exec sleep 1000")
 	r.Start(own)
+	b.line(t) // the folder of this life exists as soon as its attempt runs
 	var asked []string
 	killed, err := r.Reap(t.Context(), func(o Orphan) bool {
 		asked = append(asked, o.Key.RunID)
