@@ -356,6 +356,7 @@ func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (O
 	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason.String()); err != nil {
 		return Occurred{}, err
 	}
+	o.Reason = cleanReason(o.Reason) // the answer has the reason of the ledger
 	if o.Key == "" && o.Filtered == "" {
 		return Occurred{}, fmt.Errorf("%w: the event has no id", errkind.ErrInvalid)
 	}

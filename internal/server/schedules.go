@@ -356,10 +356,16 @@ func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurre
 	if err != nil {
 		return nil, err
 	}
-	if done.Existing && !done.Run.IsZero() && done.Reason.String() != o.Reason.String() {
+	if done.Existing && !done.Run.IsZero() && !isKept(done.Reason.String(), o.Reason.String()) {
 		return nil, sameRequest(nil, []byte(o.Reason.String()))
 	}
 	return occurred(&w, &t, o.Key, done), nil
+}
+
+// isKept reports whether the ledger keeps a reason as the text kept. The ledger cuts a long reason.
+func isKept(kept, reason string) bool {
+	begin, cut := strings.CutSuffix(kept, "…")
+	return kept == reason || cut && strings.HasPrefix(reason, begin)
 }
 
 // occurred describes the result of an event. The status is 202 if a run was just started for it.

@@ -336,11 +336,18 @@ func TestFireByHand(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	wantProblem(t, b.post(oneSchedule+"weekly:trigger", `{"reason":"other"}`, api.HeaderClaimedBy, "ada", api.HeaderIdempotencyKey, "one"), 409, api.ProblemIdempotency)
+	long := strings.Repeat("因", 1000) // the ledger keeps the first 1,024 bytes
+	first := want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", `{"reason":"`+long+`"}`, api.HeaderIdempotencyKey, "long"), 202)
+	again = want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", `{"reason":"`+long+`"}`, api.HeaderIdempotencyKey, "long"), 200)
+	if !again.Existing || *again.Run != *first.Run || *again.Reason != *first.Reason {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	wantProblem(t, b.post(oneSchedule+"weekly:trigger", `{"reason":"other"}`, api.HeaderIdempotencyKey, "long"), 409, api.ProblemIdempotency)
 	run := must(b.client.Run(t.Context(), *o.Run, skein.Wait(30*time.Second)))
 	if run.Origin != "manual" || run.User != "local (ada)" || *run.Trigger != "weekly" || run.State != "succeeded" {
 		t.Errorf("%+v", run)
 	}
-	if s := must(b.client.Schedule(t.Context(), "timed", "weekly")); s.State != "paused" || s.Fired != 1 {
+	if s := must(b.client.Schedule(t.Context(), "timed", "weekly")); s.State != "paused" || s.Fired != 2 {
 		t.Errorf("%+v", s)
 	}
 	other := must(b.client.FireSchedule(t.Context(), "timed", "weekly", "")) // without a key, each call is a fire of its own
