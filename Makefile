@@ -14,7 +14,7 @@ RACE    := -race -gcflags='modernc.org/...=-race=false'
 # Of the store on SQLite the concurrent tests run with the detector.
 SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesideTheWriter|TestLogStartsOver|RefusedAhead|IsAhead|WaitsForTheDisk|DisksThatFail|IsStaged
 # These tests of raced packages are about amounts, and the detector makes them ten times as slow.
-HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
+HEAVY   := ^(TestYear|TestManyViewers|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,

@@ -88,6 +88,9 @@ type EventRow struct {
 	At      Micros
 	Records []byte
 	Weight  int64 // the bytes of logs, artifacts and outputs of the attempts that ended; stores need not return it
+	// Workflow and Version are those of the run, for watchers of the transaction. Stores do not keep them.
+	Workflow WorkflowID
+	Version  int32
 }
 
 // Changes collects the rows that one transaction writes for its runs.
@@ -157,7 +160,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		r.slots, r.free, r.dirty = nil, nil, nil
 	}
 	if len(r.records) > 0 {
-		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: r.records, Weight: r.gained})
+		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: r.records, Weight: r.gained, Workflow: r.Workflow, Version: r.Version})
 		r.records, r.gained = nil, 0
 	}
 	if r.Graph != nil && !r.Graph.params {

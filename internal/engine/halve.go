@@ -202,7 +202,7 @@ func endBuried(w *writer, row *dag.RunRow, orphans leftovers) error {
 	b.RunUpdates = []dag.RunUpdate{upd}
 	b.Messages = orphans.messages(row.Shard, upd.FinishedAt)
 	records := append(orphans.records, dag.Record{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message})
-	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords(records)}}
+	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords(records), Workflow: row.Workflow, Version: row.Version}}
 	w.limits.released(&upd.RunRow, &b)
 	w.limits.releasedShares(&upd.RunRow, &b)
 	w.quotas.buried(row, &b)

@@ -14,6 +14,9 @@ type Notice struct {
 	At      dag.Micros
 	Records []dag.Record
 	Lost    bool
+	// Workflow and Version are those of the run. They are 0 if the notice was read from the store.
+	Workflow dag.WorkflowID
+	Version  int32
 }
 
 // noticesMax bounds the notices that wait for a subscriber.
@@ -22,8 +25,10 @@ const noticesMax = 1024
 // hub publishes committed changes to subscribers. It never blocks the writer: a subscriber that is too slow
 // loses notices, and gets a notice that says so.
 type hub struct {
-	mu     sync.Mutex // protects following fields
-	subs   map[*Subscription]bool
+	mu sync.Mutex // protects following fields
+	// subs are the subscriptions by run, so that an event costs nothing for the subscribers of other runs. The
+	// zero run has the subscriptions to all runs.
+	subs   map[dag.RunID]map[*Subscription]bool
 	closed bool
 }
 
@@ -57,11 +62,17 @@ func (e *Engine) Watch(run dag.RunID) *Subscription {
 		s.stop = e.readFor(s)
 	}
 	if e.hub.subs == nil {
-		e.hub.subs = map[*Subscription]bool{}
+		e.hub.subs = map[dag.RunID]map[*Subscription]bool{}
 	}
-	e.hub.subs[s] = true
+	if e.hub.subs[run] == nil {
+		e.hub.subs[run] = map[*Subscription]bool{}
+	}
+	e.hub.subs[run][s] = true
 	return s
 }
+
+// openLocked reports whether a subscription is not closed.
+func (h *hub) openLocked(s *Subscription) bool { return h.subs[s.run][s] }
 
 // Close ends the subscription.
 func (s *Subscription) Close() {
@@ -70,10 +81,13 @@ func (s *Subscription) Close() {
 	}
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	if s.hub.subs[s] {
-		delete(s.hub.subs, s)
-		close(s.c)
+	if !s.hub.openLocked(s) {
+		return
 	}
+	if delete(s.hub.subs[s.run], s); len(s.hub.subs[s.run]) == 0 {
+		delete(s.hub.subs, s.run)
+	}
+	close(s.c)
 }
 
 // publish sends committed events. Their Seq must be set.
@@ -86,21 +100,26 @@ func (h *hub) publish(events []dag.EventRow) {
 	for i := range events {
 		e := &events[i]
 		var n *Notice
-		for s := range h.subs {
-			if !s.run.IsZero() && s.run != e.Run {
-				continue
-			}
-			if n == nil {
-				records, err := dag.UnpackRecords(e.Records)
-				if err != nil {
-					break // skein verify reports the damaged row
+		for _, run := range [...]dag.RunID{e.Run, {}} {
+			for s := range h.subs[run] {
+				if s.stop == nil && s.marked() {
+					continue
 				}
-				n = &Notice{Seq: e.Seq, Run: e.Run, At: e.At, Records: records}
+				if n == nil {
+					records, err := dag.UnpackRecords(e.Records)
+					if err != nil {
+						break // skein verify reports the damaged row
+					}
+					n = &Notice{Seq: e.Seq, Run: e.Run, At: e.At, Records: records, Workflow: e.Workflow, Version: e.Version}
+				}
+				s.push(*n)
 			}
-			s.push(*n)
 		}
 	}
 }
+
+// marked reports whether the subscriber has not read the mark of lost notices yet, so that it gets no more.
+func (s *Subscription) marked() bool { return s.lost && len(s.c) > 0 }
 
 // push sends a notice. Only push sends to c, so an element that is free stays free.
 func (s *Subscription) push(n Notice) {
@@ -110,8 +129,8 @@ func (s *Subscription) push(n Notice) {
 		}
 		s.seq = n.Seq
 	}
-	if s.lost && len(s.c) > 0 {
-		return // the subscriber has not read the mark yet
+	if s.marked() {
+		return
 	}
 	s.lost = len(s.c) == cap(s.c)-1
 	n.Lost = s.lost
@@ -121,8 +140,10 @@ func (s *Subscription) push(n Notice) {
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for s := range h.subs {
-		close(s.c)
+	for _, of := range h.subs {
+		for s := range of {
+			close(s.c)
+		}
 	}
 	h.subs, h.closed = nil, true
 }

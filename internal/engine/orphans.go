@@ -143,7 +143,7 @@ func (c *calls) dismissBuried(row *dag.RunRow, a *dag.AttemptRow, h *dag.Handle,
 	next := *a
 	next.Outputs = nil
 	tx.batch.AttemptUpdates = append(tx.batch.AttemptUpdates, dag.AttemptUpdate{AttemptRow: next, Was: a.State})
-	tx.batch.Events = append(tx.batch.Events, dag.EventRow{Run: row.ID, Seq: c.held(row.Shard).Seq + 1, At: tx.now.Wall, Records: dag.PackRecords([]dag.Record{
+	tx.batch.Events = append(tx.batch.Events, dag.EventRow{Run: row.ID, Workflow: row.Workflow, Version: row.Version, Seq: c.held(row.Shard).Seq + 1, At: tx.now.Wall, Records: dag.PackRecords([]dag.Record{
 		{Kind: dag.RecReleased, Task: a.Task, Token: a.Token, Text: h.Text, Actor: o.Actor, Reason: clean(o.Reason)}})})
 	tx.addressed = append(tx.addressed, row.Shard)
 	return c.stopErrand(a)

@@ -60,7 +60,7 @@ func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	}
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
-	if e.hub.subs[s] && !s.lost && len(s.c) < cap(s.c) {
+	if e.hub.openLocked(s) && !s.lost && len(s.c) < cap(s.c) {
 		s.lost = true
 		s.c <- Notice{Run: s.run, Lost: true}
 	}
@@ -76,7 +76,7 @@ func (e *Engine) tellFromStore(ctx context.Context, s *Subscription) {
 		}
 		e.hub.mu.Lock()
 		defer e.hub.mu.Unlock()
-		if e.hub.subs[s] {
+		if e.hub.openLocked(s) {
 			s.push(Notice{Seq: row.Seq, Run: row.Run, At: row.At, Records: records})
 		}
 	})

@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
@@ -43,17 +40,17 @@ type watchIn struct {
 // built-in runs only if system is set.
 type topics struct {
 	runs      map[dag.RunID]bool
-	workflows map[dag.WorkflowID]bool
+	workflows map[string]bool // by NAMESPACE/NAME, as in the frames of other nodes
 	system    bool
 }
 
 func (t *topics) all() bool { return len(t.runs)+len(t.workflows) == 0 }
 
-func (t *topics) want(n *runName) bool {
+func (t *topics) want(fr *change) bool {
 	if t.all() {
-		return t.system || !strings.HasPrefix(n.workflow, engine.SystemNamespace+"/")
+		return t.system || !builtIn(fr.workflow)
 	}
-	return t.runs[n.row.ID] || t.workflows[n.row.Workflow]
+	return t.runs[fr.run] || t.workflows[fr.workflow]
 }
 
 // one returns the run of a stream that watches a single run.
@@ -67,7 +64,7 @@ func (t *topics) one() dag.RunID {
 }
 
 func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
-	t := &topics{runs: map[dag.RunID]bool{}, workflows: map[dag.WorkflowID]bool{}, system: in.System}
+	t := &topics{runs: map[dag.RunID]bool{}, workflows: map[string]bool{}, system: in.System}
 	runs, workflows := in.Runs, in.Workflows
 	for _, topic := range in.Topics {
 		switch kind, name, _ := strings.Cut(topic, ":"); kind {
@@ -105,7 +102,7 @@ func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.workflows[w.ID] = true
+		t.workflows[fullName(w.Namespace, w.Name)] = true
 	}
 	return t, nil
 }
@@ -151,10 +148,7 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
 		st := &stream{s: s, topics: t, out: newStreamWriter(w)}
-		if s.cfg.Neighbours != nil && !in.Here && t.one().IsZero() { // the stream of a single run is read from the store, on any node
-			st.query = r.URL.Query()
-		}
-		if err := st.run(r.Context(), in.LastID); err != nil {
+		if err := st.run(r.Context(), in.Here, in.LastID); err != nil {
 			s.log.Debug("event stream", "err", err)
 		}
 	}}, nil
@@ -173,26 +167,22 @@ type stream struct {
 	s      *Server
 	topics *topics
 	out    *streamWriter
-	seen   int64      // the number of the last transaction that was sent from the store
-	query  url.Values // the query for the calls to other nodes; nil if no other node is called
+	seen   int64 // the number of the last transaction that was sent from the store
 }
 
 var errEnded = errors.New("the node stops")
 
-func (st *stream) run(ctx context.Context, lastID string) error {
+func (st *stream) run(ctx context.Context, here bool, lastID string) error {
 	one := st.topics.one()
-	sub := st.s.engine.Watch(one)
-	defer sub.Close()
-	var others <-chan []byte
-	if st.query != nil {
-		relaying, stop := context.WithCancel(ctx)
-		r := relayed(relaying, st.s.cfg.Neighbours, st.query)
-		others = r.frames
-		defer r.wg.Wait()
-		defer stop()
+	f, next := st.s.fans.join(fanKey{run: one, here: here && one.IsZero()})
+	defer st.s.fans.leave(f)
+	select {
+	case <-f.begun:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	st.out.header("text/event-stream")
-	// From now on the subscription gets all changes. So a client that reads the state now misses nothing.
+	// From now on the stream gets all changes. So a client that reads the state now misses nothing.
 	if err := st.out.write([]byte(": skein\n\n")); err != nil {
 		return err
 	}
@@ -204,18 +194,22 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
+		b, after, wake, err := f.take(next)
+		if err != nil {
+			return err
+		}
+		next = after
+		if b != nil {
+			if text := b.of(st.topics, st.seen); len(text) > 0 {
+				err = st.out.write(text)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		select {
-		case n, open := <-sub.C:
-			if !open {
-				return errEnded
-			}
-			if err := st.notice(ctx, &n); err != nil {
-				return err
-			}
-		case frame := <-others:
-			if err := st.relay(frame); err != nil {
-				return err
-			}
+		case <-wake:
 		case <-beat.C:
 			if err := st.out.write([]byte(": \n\n")); err != nil {
 				return err
@@ -256,46 +250,15 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 	}
 }
 
-func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
-	if n.Lost { // this notice stands for events that were dropped because the client was slow
-		if err := st.reset(); err != nil {
-			return err
-		}
-	}
-	if n.Seq <= st.seen {
-		return nil
-	}
-	name, err := st.s.runName(ctx, n.Run)
-	if err != nil {
-		return err
-	}
-	if !st.topics.want(name) {
-		return nil
-	}
-	records, err := st.s.engine.Records(ctx, &name.row, n.Records)
-	if err != nil {
-		return err
-	}
-	return st.change(name, n.Seq, n.At, records)
-}
-
 func (st *stream) change(n *runName, seq int64, at dag.Micros, records []inspect.RecordView) error {
-	data, err := json.Marshal(api.Change{Run: n.row.ID.String(), Workflow: n.workflow, Seq: seq, At: instant(at), Events: eventsOf(n.row.ID, seq, at, records)})
+	data, err := encodeChange(n, seq, at, eventsOf(n.row.ID, seq, at, records))
 	if err != nil {
-		return fmt.Errorf("encode a change: %w", err)
+		return err
 	}
-	return st.out.write(fmt.Appendf(nil, "id: %d\nevent: change\ndata: %s\n\n", seq, data))
+	return st.out.write(data)
 }
 
-// relay sends a frame from another node. A nil frame means that some frames were missed.
-func (st *stream) relay(frame []byte) error {
-	if frame == nil {
-		return st.reset()
-	}
-	return st.out.write(frame)
-}
-
-func (st *stream) reset() error { return st.out.write([]byte("event: reset\ndata: {}\n\n")) }
+func (st *stream) reset() error { return st.out.write(resetFrame) }
 
 // streamWriter flushes every write, and sets a deadline for each write. So a client that does not read blocks
 // its sender for at most this time.

@@ -30,6 +30,13 @@ func Fill(s *Server, answers bool) (end func()) {
 	return func() { set(0, 0) }
 }
 
+// Fans returns the number of open fans.
+func Fans(s *Server) int {
+	s.fans.mu.Lock()
+	defer s.fans.mu.Unlock()
+	return len(s.fans.open)
+}
+
 // Counted answers a request for the attempts of a workflow's tasks, from at most some rows.
 func Counted(ctx context.Context, s *Server, workflow string, rows int) (api.WorkflowStats, error) {
 	in := statsIn{WorkflowPath: WorkflowPath{Namespace: api.NamespaceDefault, Name: workflow}, By: "task"}

@@ -202,6 +202,7 @@ type Server struct {
 	engine  *engine.Engine
 	defs    definitions
 	runs    runNames
+	fans    fans
 	layouts *layouts
 
 	lastStart lastStart
@@ -250,6 +251,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
+	s.fans.s = s
 	s.bulks, s.batches = make(places, bulksMax), make(places, batchesMax)
 	s.recounts, s.zips, s.searches = make(places, 1), zips(), make(places, searchesMax)
 	s.indexes = newLogIndexes()
