@@ -13,6 +13,8 @@ type Port = { watch: (topics: string[]) => void; retry: () => void; bye: () => v
 const pollEvery = 5_000
 /** A query is read again at most once in this time, however much changes. */
 const again = 400
+/** A read that has not ended so long after a change is given up. The server bounds its own reads by less. */
+const readMax = 30_000
 
 /** Holds the state of the stream for one tab. */
 export class LiveStore {
@@ -23,6 +25,8 @@ export class LiveStore {
   private dirty = new Set<string>()
   /** Queries whose read was under way when they changed. */
   private overtaken = new Set<Query>()
+  /** The reads of which another one follows. */
+  private followed = new WeakSet<Promise<unknown>>()
   private timer: ReturnType<typeof setTimeout> | undefined
   private read = Number.NEGATIVE_INFINITY
   /** Counts the messages that were handled, for tests that wait for one. */
@@ -113,12 +117,22 @@ export class LiveStore {
     // A read that is under way may lack the change. It continues, because otherwise an answer that takes longer
     // than the time between two changes would never be shown. Another read follows it.
     void this.queries.invalidateQueries({ refetchType: 'active', predicate }, { cancelRefetch: false })
-    for (const query of underWay) void query.promise?.catch(() => {}).then(() => this.follow(query))
+    for (const query of underWay) this.follow(query)
   }
 
+  /** Reads a query again after the read that is under way. A read on a connection that is dead never ends. */
   private follow(query: Query) {
-    this.overtaken.add(query)
-    this.mark()
+    const { promise } = query
+    if (!promise || this.followed.has(promise)) return
+    this.followed.add(promise)
+    const dead = setTimeout(() => query.promise === promise && void query.cancel({ revert: true }), readMax)
+    void promise
+      .catch(() => {})
+      .then(() => {
+        clearTimeout(dead)
+        this.overtaken.add(query)
+        this.mark()
+      })
   }
 }
 

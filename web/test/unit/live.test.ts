@@ -26,7 +26,7 @@ function shown(takes: number) {
   const read = (): Promise<number> => {
     const is = committed
     reads++
-    return new Promise((done) => setTimeout(() => done(is), takes))
+    return new Promise((done) => Number.isFinite(takes) && setTimeout(() => done(is), takes))
   }
   const observer = new QueryObserver(queries, { queryKey: liveKey(['runs'], 'list'), queryFn: read })
   const unsubscribe = observer.subscribe(({ data }) => {
@@ -35,6 +35,9 @@ function shown(takes: number) {
   return {
     seen,
     reads: () => reads,
+    answers: (after: number) => {
+      takes = after
+    },
     commit: (message: ToTab) => {
       committed++
       tell(message)
@@ -75,6 +78,19 @@ test('a change during the first read of a query is not lost', async () => {
   await vi.advanceTimersByTimeAsync(5_000)
   expect(page.seen).toEqual([0, 1])
   expect(page.reads()).toBe(2)
+  page.end()
+})
+
+test('a read that never ends is given up, and the query is read again', async () => {
+  const page = shown(Number.POSITIVE_INFINITY)
+  page.commit(change)
+  await vi.advanceTimersByTimeAsync(5_000)
+  page.answers(1_000)
+  await vi.advanceTimersByTimeAsync(20_000)
+  expect(page.seen).toEqual([])
+  await vi.advanceTimersByTimeAsync(15_000)
+  expect(page.seen).toEqual([1])
+  expect(page.reads()).toBeLessThanOrEqual(3)
   page.end()
 })
 
