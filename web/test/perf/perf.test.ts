@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apply, ask, call, contextOf, ended, idle, launch, open, type Server, serve } from '../e2e/harness'
+import { eightHours } from './hours'
 import { calibrate, heap, p95, type Row, rest, table, work } from './measure'
 import { bigLog, layered, layeredRuns, manyRuns, short, whole } from './seed'
 
@@ -119,6 +120,7 @@ const runs = test.runIf('runs'.includes(only))
 const tasks = test.runIf('tasks'.includes(only))
 const logs = test.runIf('logs'.includes(only))
 const editor = test.runIf('editor'.includes(only))
+const hours = test.runIf('hours'.includes(only))
 
 runs('Home and Runs among many runs', async () => {
   const scale = `${thousands(sizes.runs)} runs`
@@ -388,4 +390,18 @@ runs('what others do is shown', async () => {
   }
   add('live: from the start of a run to its row', '1 viewer', 1000, samples, [load])
   await context.close()
+})
+
+hours('a page that stays open for eight hours', async () => {
+  const { updates, before, after, nodes } = await eightHours(browser, server.base, sizes.hours)
+  const most = Number((before * 1.1).toFixed(2))
+  const scale = `${thousands(updates)} runs, ${before.toFixed(2)} MB before`
+  rows.push({
+    what: 'memory of Home after the changes of eight hours',
+    scale,
+    unit: 'MB',
+    is: after,
+    budget: most,
+  })
+  expect(after, `${nodes} elements more`).toBeLessThan(most)
 })

@@ -2,7 +2,14 @@
 import { expect } from 'vitest'
 import { apply, ask, call, ended } from '../e2e/harness'
 
-export type Sizes = { runs: number; grids: number[]; graph: number; log: number; samples: number }
+export type Sizes = {
+  runs: number
+  grids: number[]
+  graph: number
+  log: number
+  samples: number
+  hours: number
+}
 
 export const whole: Sizes = {
   runs: 1_000_000,
@@ -10,8 +17,9 @@ export const whole: Sizes = {
   graph: 100_000,
   log: 1024,
   samples: 10,
+  hours: 7_200,
 }
-export const short: Sizes = { runs: 20_000, grids: [5_000], graph: 10_000, log: 64, samples: 3 }
+export const short: Sizes = { runs: 20_000, grids: [5_000], graph: 10_000, log: 64, samples: 3, hours: 720 }
 
 const width = 1000
 
