@@ -198,8 +198,8 @@ func alertApplyCmd(c *cli) *cobra.Command {
 		Use: "apply FILE", Short: "Create or change the channels of a file",
 		Long: `Creates or changes the channels of a YAML file. Channels that the file does not name stay as they are. The file
 has a namespace (default: default) and channels by name. Each channel has one kind: webhook, slack, email,
-teams, pagerduty, alertmanager, discord, telegram, googlechat, command or log. Write an address or key that must
-stay secret as {secret: NAME}, a secret of the namespace (skein secret set).
+teams, pagerduty, alertmanager, discord, telegram, googlechat, dingtalk, feishu, wecom, ntfy, command or log. Write
+an address or key that must stay secret as {secret: NAME}, a secret of the namespace (skein secret set).
 
 The key cluster of the file replaces the alert rules about the cluster. Their channels are in the namespace
 system.`,

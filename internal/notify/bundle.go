@@ -24,7 +24,8 @@ const (
 // forPeople reports whether people read the messages of a channel. Programs get each message separately,
 // because they compare ids.
 func (c *Config) forPeople() bool {
-	return c.Slack != nil || c.Email != nil || c.Teams != nil || c.Discord != nil || c.Telegram != nil || c.GoogleChat != nil
+	return c.Slack != nil || c.Email != nil || c.Teams != nil || c.Discord != nil || c.Telegram != nil || c.GoogleChat != nil ||
+		c.DingTalk != nil || c.Feishu != nil || c.WeCom != nil || c.Ntfy != nil
 }
 
 // bundles groups due notices into calls, in their order: one call for each notice, or one for all notices of

@@ -30,10 +30,14 @@ type Config struct {
 	Discord      *Discord      `json:"discord,omitempty"`
 	Telegram     *Telegram     `json:"telegram,omitempty"`
 	GoogleChat   *GoogleChat   `json:"googlechat,omitempty"`
+	DingTalk     *DingTalk     `json:"dingtalk,omitempty"`
+	Feishu       *Feishu       `json:"feishu,omitempty"`
+	WeCom        *WeCom        `json:"wecom,omitempty"`
+	Ntfy         *Ntfy         `json:"ntfy,omitempty"`
 }
 
 // kinds lists the kinds of channels for error texts.
-const kinds = "webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, command and log"
+const kinds = "webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, dingtalk, feishu, wecom, ntfy, command and log"
 
 // services returns the set kind among those that post to the server of a vendor, and the number of such kinds
 // that are set.
@@ -45,6 +49,7 @@ func (c *Config) services() (name string, is service, n int) {
 	}{
 		{"teams", c.Teams, c.Teams != nil}, {"pagerduty", c.PagerDuty, c.PagerDuty != nil}, {"alertmanager", c.Alertmanager, c.Alertmanager != nil},
 		{"discord", c.Discord, c.Discord != nil}, {"telegram", c.Telegram, c.Telegram != nil}, {"googlechat", c.GoogleChat, c.GoogleChat != nil},
+		{"dingtalk", c.DingTalk, c.DingTalk != nil}, {"feishu", c.Feishu, c.Feishu != nil}, {"wecom", c.WeCom, c.WeCom != nil}, {"ntfy", c.Ntfy, c.Ntfy != nil},
 	} {
 		if k.set {
 			name, is = k.name, k.is

@@ -26,7 +26,9 @@ type request struct {
 	to     Text   // the address, or the part of it that is configured
 	append string // the text after the configured part
 	hide   []string
+	header http.Header // nil if the call needs no further headers
 	body   any
+	busy   []int // if not empty, the answer has a code in its body, and these codes permit a further attempt
 }
 
 // sendService posts a message to a service.
@@ -43,7 +45,10 @@ func sendService(ctx context.Context, m *means, s service, msg *Message) error {
 	if err != nil {
 		return err
 	}
-	return deliver(ctx, m, &delivery{address: strings.TrimSuffix(address, "/") + r.append, secret: r.to.Secret, hide: r.hide, header: http.Header{}, body: body})
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	return deliver(ctx, m, &delivery{address: strings.TrimSuffix(address, "/") + r.append, secret: r.to.Secret, hide: r.hide, header: r.header, body: body, busy: r.busy})
 }
 
 // mustBeSecret returns an error if an address or a key is written directly into the configuration.
@@ -230,9 +235,8 @@ func (t *Telegram) request(msg *Message, resolved func(Text) (string, error)) (r
 	if strings.ContainsAny(token, "/?#% ") {
 		return request{}, permanent("the secret %s is no token of a bot", t.Token.Secret)
 	}
-	text := msg.subject() + "\n" + strings.Join(msg.lines(), "\n")
 	return request{to: orDefault(t.URL, "https://api.telegram.org"), append: "/bot" + token + "/sendMessage", hide: []string{token},
-		body: map[string]any{"chat_id": t.Chat, "text": shorten(text, 4096), "link_preview_options": map[string]any{"is_disabled": true}}}, nil
+		body: map[string]any{"chat_id": t.Chat, "text": shorten(msg.plain(), 4096), "link_preview_options": map[string]any{"is_disabled": true}}}, nil
 }
 
 // GoogleChat posts to a webhook of a space of Google Chat.

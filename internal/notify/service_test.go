@@ -64,6 +64,22 @@ func TestServices(t *testing.T) {
 		"googlechat": {`{"googlechat":{"url":{"secret":"surl"}}}`, []got{
 			{"/hook", `{"text":"*[error] shop/orders: run`}, {"/hook", `&lt;exit&gt;`}, {"/hook", `*[resolved]`},
 		}},
+		"dingtalk": {`{"dingtalk":{"url":{"secret":"surl"}}}`, []got{
+			{"/hook", `{"msgtype":"text","text":{"content":"[error] shop/orders: run`}, {"/hook", `see *the* runbook\n`}, {"/hook", `[resolved]`},
+		}},
+		"feishu": {`{"feishu":{"url":{"secret":"surl"}}}`, []got{
+			{"/hook", `{"card":{"elements":[{"tag":"div","text":{"content":"see *the* runbook\nWorkflow: shop/orders\n`},
+			{"/hook", `"header":{"template":"red","title":{"content":"[error] shop/orders: run`},
+			{"/hook", `"header":{"template":"green","title":{"content":"[resolved] shop/orders is resolved`},
+		}},
+		"wecom": {`{"wecom":{"url":{"secret":"surl"}}}`, []got{
+			{"/hook", `{"msgtype":"text","text":{"content":"[error] shop/orders: run`}, {"/hook", `task load failed: <exit> code_1`}, {"/hook", `[resolved]`},
+		}},
+		"ntfy": {`{"ntfy":{"topic":"alerts","token":{"secret":"skey"},"url":"%s/"}}`, []got{
+			{"/", `{"message":"see *the* runbook\nWorkflow: shop/orders\n`},
+			{"/", `"priority":4,"title":"[error] shop/orders: run`},
+			{"/", `"priority":3,"title":"[resolved] shop/orders is resolved`},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var heard []got
@@ -76,6 +92,7 @@ func TestServices(t *testing.T) {
 				body, _ = marshal(plain)
 				heard = append(heard, got{strings.ReplaceAll(r.URL.Path, "the-key-of-a-vendor", "KEY"), strings.ReplaceAll(string(body), "the-key-of-a-vendor", "KEY")})
 				w.WriteHeader(http.StatusAccepted)
+				_, _ = io.WriteString(w, `{"errcode":0,"code":0}`)
 			}))
 			defer server.Close()
 			for _, n := range told(t) {
@@ -120,6 +137,8 @@ func TestServicesHideKeys(t *testing.T) {
 		`{"pagerduty":{"key":{"secret":"skey"},"url":"` + server.URL + `"}}`,
 		`{"telegram":{"token":{"secret":"skey"},"chat":"@ops","url":"` + server.URL + `"}}`,
 		`{"teams":{"url":{"secret":"surl"}}}`, `{"discord":{"url":{"secret":"surl"}}}`, `{"googlechat":{"url":{"secret":"surl"}}}`,
+		`{"dingtalk":{"url":{"secret":"surl"},"secret":{"secret":"skey"}}}`, `{"feishu":{"url":{"secret":"surl"},"secret":{"secret":"skey"}}}`, `{"wecom":{"url":{"secret":"surl"}}}`,
+		`{"ntfy":{"topic":{"secret":"skey"},"url":{"secret":"surl"}}}`,
 	} {
 		err := notify.Send(t.Context(), config, secrets, &notice)
 		if err == nil || !strings.Contains(err.Error(), "400") || strings.Contains(err.Error(), "the-key") || strings.Contains(err.Error(), "a-secret-path") {
@@ -138,6 +157,13 @@ func TestParseServices(t *testing.T) {
 		`{"pagerduty":{"key":{"secret":"a"},"url":"x"}}`:                         "pagerduty.url",
 		`{"telegram":{"token":"abc","chat":"1"}}`:                                "telegram.token must be {secret: NAME}",
 		`{"telegram":{"token":{"secret":"a"},"chat":"ops"}}`:                     "telegram.chat must be",
+		`{"dingtalk":{"url":"https://x.example"}}`:                               "dingtalk.url must be {secret: NAME}",
+		`{"feishu":{"url":{"secret":"a"},"secret":"key"}}`:                       "feishu.secret must be {secret: NAME}",
+		`{"wecom":{"url":{"secret":"a"},"secret":{"secret":"b"}}}`:               "unknown field",
+		`{"ntfy":{"topic":"a/b","token":{"secret":"a"}}}`:                        "ntfy.topic must be 1 to 64",
+		`{"ntfy":{"topic":"alerts"}}`:                                            "ntfy.topic must be {secret: NAME}",
+		`{"ntfy":{"topic":"alerts","token":"tk"}}`:                               "ntfy.token must be {secret: NAME}",
+		`{"ntfy":{"topic":{"secret":"a"},"url":"x"}}`:                            "ntfy.url",
 		`{"alertmanager":{"url":"x"}}`:                                           "alertmanager.url",
 		`{"alertmanager":{"url":"http://x.example"},"log":{}}`:                   "a channel has one kind",
 		`{"discord":{"url":{"secret":"a"}},"googlechat":{"url":{"secret":"a"}}}`: "a channel has one kind",
@@ -146,7 +172,8 @@ func TestParseServices(t *testing.T) {
 			t.Errorf("%s: %v, want %s", config, err, want)
 		}
 	}
-	for _, config := range []string{`{"pagerduty":{"key":{"secret":"a"}}}`, `{"telegram":{"token":{"secret":"a"},"chat":"-1"}}`, `{"alertmanager":{"url":"http://x.example:9093"}}`} {
+	for _, config := range []string{`{"pagerduty":{"key":{"secret":"a"}}}`, `{"telegram":{"token":{"secret":"a"},"chat":"-1"}}`, `{"alertmanager":{"url":"http://x.example:9093"}}`,
+		`{"ntfy":{"topic":"alerts","token":{"secret":"a"},"url":"http://ntfy.internal"}}`} {
 		if _, err := notify.Parse([]byte(config)); err != nil {
 			t.Errorf("%s: %v", config, err)
 		}

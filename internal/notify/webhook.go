@@ -139,6 +139,7 @@ type delivery struct {
 	hide    []string // further texts that must not be shown
 	header  http.Header
 	body    []byte
+	busy    []int // see request
 }
 
 // deliver makes a call.
@@ -179,6 +180,9 @@ func deliver(ctx context.Context, m *means, d *delivery) error {
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	if len(d.busy) > 0 {
+		return coded(resp, said, masks.String(string(said)), d.busy)
+	}
 	return answered(resp, masks.String(string(said)))
 }
 
@@ -210,7 +214,7 @@ func partsOf(address string, u *url.URL) []string {
 func answered(resp *http.Response, said string) error {
 	code := resp.StatusCode
 	why := fmt.Sprintf("the receiver answered %d %s", code, http.StatusText(code))
-	if text := strings.TrimSpace(strings.ToValidUTF8(said[:min(len(said), answerShown)], "")); text != "" && code >= 400 {
+	if text := excerpt(said); text != "" && code >= 400 {
 		why += ": " + text
 	}
 	switch {
@@ -222,6 +226,11 @@ func answered(resp *http.Response, said string) error {
 		return permanent("%s", why)
 	}
 	return &AgainError{Why: why, After: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+}
+
+// excerpt returns the part of an answer that an error contains.
+func excerpt(said string) string {
+	return strings.TrimSpace(strings.ToValidUTF8(said[:min(len(said), answerShown)], ""))
 }
 
 // retryAfter parses a number of seconds, or an instant.

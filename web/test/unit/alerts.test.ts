@@ -65,7 +65,7 @@ function structOf(source: string, name: string): string[] {
 }
 
 test('every kind of the server has a form with its fields, and those that must be set are required', () => {
-  const source = ['channel', 'webhook', 'service', 'email', 'command']
+  const source = ['channel', 'webhook', 'service', 'bots', 'email', 'command']
     .map((f) => readFileSync(join(process.cwd(), `../internal/notify/${f}.go`), 'utf8'))
     .join('\n')
   const types = [...source.matchAll(/^\t\w+ +\*(\w+) +`json:"(\w+),omitempty"`/gm)]
@@ -92,6 +92,11 @@ test('a configuration becomes fields and the same configuration again, or is wri
     { pagerduty: { key: { secret: 'PD' }, url: 'https://events.eu.pagerduty.com' } },
     { alertmanager: { url: 'http://am:9093' } },
     { telegram: { token: { secret: 'BOT' }, chat: '@ops' } },
+    { dingtalk: { url: { secret: 'DING' }, secret: { secret: 'KEY' } } },
+    { feishu: { url: { secret: 'LARK' } } },
+    { wecom: { url: { secret: 'WECOM' } } },
+    { ntfy: { topic: 'alerts', token: { secret: 'NTFY' }, url: 'https://ntfy.example.org' } },
+    { ntfy: { topic: { secret: 'TOPIC' } } },
   ]
   for (const config of kept) {
     expect(configOf(kindOf(config) ?? '', textsOf(config) ?? {})).toEqual(config)

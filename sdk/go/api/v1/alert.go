@@ -143,7 +143,7 @@ type AlertRequest struct {
 type Channel struct {
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
-	Kind       string          `json:"kind" doc:"webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, command or log."`
+	Kind       string          `json:"kind" doc:"webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, dingtalk, feishu, wecom, ntfy, command or log."`
 	Config     json.RawMessage `json:"config" doc:"Its configuration, with the names of secrets."`
 	Version    int64           `json:"version" doc:"How often it was set, from 1."`
 	User       string          `json:"user" doc:"The user who set it last."`

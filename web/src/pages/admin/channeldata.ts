@@ -37,6 +37,13 @@ const secretURL: Field = {
   required: true,
 }
 
+const botKey: Field = {
+  name: 'secret',
+  label: t('Secret that signs the messages'),
+  hint: t('The key of the bot, if the bot checks signatures.'),
+  takes: 'secret',
+}
+
 export const kinds: Kinds = {
   webhook: {
     does: t('posts JSON to an address'),
@@ -140,6 +147,33 @@ export const kinds: Kinds = {
     ],
   },
   googlechat: { does: t('posts to a space of Google Chat'), fields: [secretURL] },
+  dingtalk: { does: t('posts to a group of DingTalk'), fields: [secretURL, botKey] },
+  feishu: { does: t('posts a card to a group of Feishu or Lark'), fields: [secretURL, botKey] },
+  wecom: { does: t('posts to a group of WeCom'), fields: [secretURL] },
+  ntfy: {
+    does: t('publishes to a topic of ntfy'),
+    fields: [
+      {
+        name: 'topic',
+        label: t('Topic'),
+        hint: t('Without a token, the topic is a password: set it as a secret first.'),
+        takes: 'text or secret',
+        required: true,
+      },
+      {
+        name: 'token',
+        label: t('Secret with the access token'),
+        hint: t('The access token of a user who may write to the topic.'),
+        takes: 'secret',
+      },
+      {
+        name: 'url',
+        label: t('Address of the server'),
+        hint: t('Default: ntfy.sh.'),
+        takes: 'text or secret',
+      },
+    ],
+  },
   command: {
     does: t('runs a program on the node that sends'),
     fields: [

@@ -82,6 +82,17 @@ export const admin = {
   'Address of the server': '服务器地址',
   'Default: that of Telegram.': '默认：Telegram 的地址。',
   'posts to a space of Google Chat': '发送到 Google Chat 聊天室',
+  'posts to a group of DingTalk': '发送到钉钉群',
+  'posts a card to a group of Feishu or Lark': '向飞书（Lark）群发送卡片',
+  'posts to a group of WeCom': '发送到企业微信群',
+  'The key of the bot, if the bot checks signatures.': '机器人的密钥，若机器人启用了签名校验。',
+  Topic: '主题',
+  'publishes to a topic of ntfy': '发布到 ntfy 主题',
+  'Without a token, the topic is a password: set it as a secret first.':
+    '没有令牌时，主题等同于密码：请先将其设为密钥。',
+  'Secret with the access token': '存放访问令牌的密钥',
+  'The access token of a user who may write to the topic.': '有权写入该主题的用户的访问令牌。',
+  'Default: ntfy.sh.': '默认：ntfy.sh。',
   'runs a program on the node that sends': '在发送节点上运行程序',
   'Program and arguments': '程序与参数',
   'One argument a line. The node must permit it with alert_commands.':
