@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -195,23 +197,63 @@ while [ -e %[2]s/pid/$job ]; do sleep 0.02; done
 }
 
 // TestHandleOfWorker: a worker and its keeper are killed while a kind of an extension runs a job of another
-// system. The next worker adopts the job, and the kind releases it when the run is stopped.
+// system. The next worker adopts the job, and the kind releases it when the run is stopped. Neither while the
+// tasks run nor afterwards, a secret and a secret parameter of them can be found in the database, the data
+// folders, the logs, or the arguments and environments of other processes.
 func TestHandleOfWorker(t *testing.T) {
 	t.Parallel()
-	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler")
-	node, dir := f.members[0], t.TempDir()
+	dir, c := t.TempDir(), newCanaries(t, 2)
+	key, param, told := filepath.Join(dir, "secret.key"), filepath.Join(dir, "param"), filepath.Join(dir, "told")
+	err := errors.Join(os.WriteFile(key, []byte(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))), 0o600), os.WriteFile(param, []byte(c.values[1]), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler", "SKEIN_SECRET_KEY_FILE="+key)
+	node := f.members[0]
+	node.home.run("node", "log-level", "n1", "debug")
+	set := node.home.cmd("secret", "set", "CANARY")
+	set.Stdin = strings.NewReader(c.values[0])
+	if out, err := set.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
 	jobs := newJobServer(t, dir)
-	w := f.worker("w1", "--slots", "2", "--extensions", jobKind(t, dir))
+	w := f.worker("w1", "--slots", "2", "--log-level", "debug", "--extensions", jobKind(t, dir))
 	f.listed(2)
-	node.apply("outside", "\n  work: {kind: job, with: {name: job-7}}\n")
-	run := node.detach("outside")
+	node.apply("outside", fmt.Sprintf(`
+  work: {kind: job, with: {name: job-7, a: "${{ secrets.CANARY }}", b: "${{ params.token }}"}}
+  env: {run: 'echo "$A $B"; echo "$A" | base64; echo $$ > %[1]s.new; mv %[1]s.new %[1]s-$SKEIN_TOKEN; sleep 600', env: {A: "${{ secrets.CANARY }}", B: "${{ params.token }}"}}
+params: {token: secret}
+`, told))
+	run := strings.TrimSpace(string(node.home.run("run", "--detach", "-o", "name", "--param-file", "token="+param, "--", "outside")))
 	f.until("the first attempt has a handle", func() bool { return hasHandle(t, node.client, run, 1) })
+	f.until("the other task runs", func() bool { _, err := os.Stat(told + "-1"); return err == nil })
 	w.kill()
 	killKeeper(t, w.home.data())
+	logs := w.log
 	w.start()
 	f.until("the second attempt has it", func() bool { return hasHandle(t, node.client, run, 2) })
 	if names, begun := jobs.running(); begun != 1 || strings.Join(names, " ") != "job-7" {
 		t.Errorf("%d jobs were begun, these run: %v", begun, names)
+	}
+	var attempt int
+	f.until("the other task runs again", func() bool {
+		text, err := os.ReadFile(told + "-2")
+		_, _ = fmt.Sscan(string(text), &attempt)
+		return err == nil
+	})
+	c.notStored(f)
+	if !c.notShown(attempt, node.server.Process.Pid, w.cmd.Process.Pid, keeperOf(w.home.data())) {
+		t.Error("the attempt has no canary in its environment")
+	}
+	// The input of a kind is a file of its attempt, which only the user of the worker may read.
+	held := c.holders(w.home.data())
+	if len(held) != 1 || !strings.HasSuffix(held[0], ".in") {
+		t.Errorf("the worker's data folder has canaries in %v", held)
+	} else if at, err := os.Stat(held[0]); err != nil || at.Mode().Perm() != 0o600 {
+		t.Errorf("the input of the kind: %v, %v", at, err)
+	}
+	if held := c.holders(node.home.data()); len(held) > 0 {
+		t.Errorf("the node's data folder has canaries in %v", held)
 	}
 	if _, err := node.client.StopRun(t.Context(), run, ""); err != nil {
 		t.Fatal(err)
@@ -220,5 +262,20 @@ func TestHandleOfWorker(t *testing.T) {
 	if names, _ := jobs.running(); len(names) > 0 {
 		t.Errorf("the run has ended, and its jobs run: %v", names)
 	}
+	var log []byte
+	f.until("its log is there", func() bool { log = node.home.run("logs", run+"/env"); return len(log) > 0 })
+	if c.notIn("the log of the task", log); !bytes.HasPrefix(log, []byte("*** ***\n")) {
+		t.Errorf("the log of the task: %q", log)
+	}
+	c.notStored(f)
+	c.notShown(0, node.server.Process.Pid, w.cmd.Process.Pid)
 	w.stop()
+	node.stop()
+	c.notIn("the worker's log", append(logs.Bytes(), w.log.Bytes()...))
+	c.notIn("the node's log", []byte(node.home.said.String()))
+	for _, folder := range []string{w.home.data(), node.home.data()} {
+		if held := c.holders(folder); len(held) > 0 {
+			t.Errorf("after the end, canaries are in %v", held)
+		}
+	}
 }
