@@ -223,6 +223,10 @@ type bed struct {
 	tokens *memory.Store
 	spec   *spec
 	stop   func()
+	// signsIn gives the server sessions at its next start, and definer makes it define the inputs of tasks.
+	signsIn  bool
+	sessions *auth.Sessions
+	definer  server.Definer
 
 	violations []inspect.Violation
 	clock      clock
@@ -268,11 +272,14 @@ func (b *bed) start() {
 	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Rules: alert.Rules, QuotasEach: time.Hour, Host: &b.clock}))
 	b.exec.e = b.engine
 	b.tokens = memory.New(memory.Options{})
+	if b.signsIn {
+		b.sessions = auth.NewSessions(b.tokens)
+	}
 	var log *slog.Logger
 	if b.said != nil {
 		log = slog.New(slog.NewTextHandler(b.said, nil))
 	}
-	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Connections: st, GitSources: st, Git: b.gitSyncer, Events: st, Source: b.sourceOf, Connector: connector{}, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
+	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Sessions: b.sessions, Definer: b.definer, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Connections: st, GitSources: st, Git: b.gitSyncer, Events: st, Source: b.sourceOf, Connector: connector{}, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]inspect.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()
