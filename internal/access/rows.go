@@ -84,7 +84,7 @@ var rows = []Row{
 	{"GET", "/api/v1/schedules", ScheduleRead, OfList, ""},
 	{"GET", "/api/v1/schedules/next", ScheduleRead, OfList, ""},
 	{"GET", "/api/v1/fires", ScheduleRead, OfList, ""},
-	{"POST", "/api/v1/schedules:simulate", ScheduleRead, OfList, ""},
+	{"POST", "/api/v1/schedules:simulate", ScheduleRead, OfBody, ""},
 	{"GET", "/api/v1/schedules/{ns}/{workflow}/{trigger}", ScheduleRead, OfSchedule, ""},
 	{"GET", "/api/v1/schedules/{ns}/{workflow}/{trigger}/next", ScheduleRead, OfSchedule, ""},
 	{"GET", "/api/v1/schedules/{ns}/{workflow}/{trigger}/fires", ScheduleRead, OfSchedule, ""},

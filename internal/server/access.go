@@ -74,7 +74,7 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 
 // bodyDecides lists the routes whose handlers decide about the workflow or namespace that a call names.
 var bodyDecides = map[string]bool{api.Prefix + "/runs": true, api.Prefix + "/runs:batch": true, api.Prefix + "/backfills": true,
-	api.Prefix + "/bindings": true, api.Prefix + "/events": true}
+	api.Prefix + "/bindings": true, api.Prefix + "/events": true, api.Prefix + "/validate": true, api.Prefix + "/schedules:simulate": true}
 
 // caller returns the arguments of access.Anywhere.
 func caller(ctx context.Context, v access.Verb) (*access.Principal, access.Verb, dag.Micros) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
@@ -174,7 +175,9 @@ func (m *matrix) content(row access.Row) string {
 		return m.paths.Replace(`{"runs":["{run}"]}`)
 	}
 	return map[string]string{"/runs": `{"workflow":"shop/w"}`, "/runs:batch": `{"runs":[{"workflow":"shop/w","idempotency_key":"k"}]}`,
-		"/backfills": `{"workflow":"shop/w",` + january + `}`, "/events": fmt.Sprintf(shopEvent, "1"), "/validate": `{"source":"name: w\n"}`,
+		"/backfills": `{"workflow":"shop/w",` + january + `}`, "/events": fmt.Sprintf(shopEvent, "1"),
+		"/validate":              `{"source":"name: w\nnamespace: shop\ntasks: {a: {run: 'true'}}\n"}`,
+		"/schedules:simulate":    `{"to":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `","namespace":"shop"}`,
 		"/users/{name}:password": `{"password":"x"}`, "/bindings": `{"user":"x","role":"viewer","namespace":"shop"}`}[path]
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
@@ -114,6 +115,8 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	absent := "00000000-0000-7000-8000-000000000000"
+	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	draft := `{"source":"name: w\nnamespace: %s\ntasks: {a: {run: 'true'}}\n"}`
 	for _, c := range []struct {
 		who, method, path, body string
 		status                  int
@@ -138,6 +141,16 @@ func TestNamespaces(t *testing.T) {
 		{"operator", "GET", "/fires", "", 403, "schedule.read"},
 		{"operator", "GET", "/fires?workflow=web/w", "", 200, "items"},
 		{"operator", "GET", "/backfills?workflow=shop/w", "", 403, "schedule.read"},
+		{"editor", "POST", "/validate", fmt.Sprintf(draft, "web"), 200, `"errors":[]`},
+		{"editor", "POST", "/validate", fmt.Sprintf(draft, "shop"), 403, "workflow.write"},
+		{"source", "POST", "/validate", fmt.Sprintf(draft, "web"), 403, "workflow.write"},
+		{"operator", "POST", "/validate", fmt.Sprintf(draft, "web"), 403, "workflow.source"},
+		{"viewer", "POST", "/schedules:simulate", `{"to":"` + soon + `"}`, 200, "fires"},
+		{"viewer", "POST", "/schedules:simulate", `{"to":"` + soon + `","namespace":"shop"}`, 403, "schedule.read"},
+		{"viewer", "POST", "/schedules:simulate", `{"to":"` + soon + `","workflow":"shop/w"}`, 403, "schedule.read"},
+		{"viewer", "POST", "/schedules:simulate", `{"to":"` + soon + `","with":` + fmt.Sprintf(draft, "shop") + `}`, 403, "schedule.read"},
+		{"both", "POST", "/schedules:simulate", `{"to":"` + soon + `"}`, 403, "by namespace"},
+		{"both", "POST", "/schedules:simulate", `{"to":"` + soon + `","workflow":"shop/w"}`, 200, "fires"},
 		{"operator", "POST", "/runs", `{"workflow":"web/w"}`, 202, "web/w"},
 		{"operator", "POST", "/runs", `{"workflow":"shop/w"}`, 404, `"code":"not_found"`},
 		{"operator", "POST", "/runs:batch", `{"runs":[{"workflow":"shop/w","idempotency_key":"k"}]}`, 200, `"code":"not_found"`},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
@@ -32,6 +33,9 @@ func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Sim
 	}
 	defer leave()
 	req := &in.Body
+	if err := narrowSimulation(ctx, req); err != nil {
+		return nil, err
+	}
 	now, err := s.engine.Clock(ctx)
 	if err != nil {
 		return nil, err
@@ -58,6 +62,26 @@ func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Sim
 		report.Notes = append(report.Notes, fmt.Sprintf("the simulation leaves out the durations of %d workflows, because there are too many", p.unmeasured))
 	}
 	return &jsonOut[api.Simulation]{Body: simulationOf(report)}, nil
+}
+
+// narrowSimulation allows a simulation of one namespace in which the caller may read triggers. If the request
+// names no namespace and there is exactly one such namespace, it limits the simulation to that one.
+func narrowSimulation(ctx context.Context, req *api.SimulateRequest) error {
+	if wide(ctx, access.ScheduleRead) {
+		return nil
+	}
+	seen, one := access.Visible(caller(ctx, access.ScheduleRead)), req.Namespace
+	if req.Workflow != "" {
+		one, _ = cutName(req.Workflow)
+	}
+	if one == "" && len(seen.Names()) == 1 {
+		one = seen.Names()[0]
+		req.Namespace = one
+	}
+	if one == "" || !seen.Has(one) {
+		return refused(access.ScheduleRead, one, seen, "namespace")
+	}
+	return nil
 }
 
 // planning collects the input of a simulation.
@@ -144,6 +168,9 @@ func (p *planning) edit(ctx context.Context, req *api.ApplyRequest) ([]trigger.P
 	}
 	all := make([]trigger.PlannedWorkflow, len(defs))
 	for i, def := range defs {
+		if err := may(ctx, access.ScheduleRead, def.Namespace); err != nil {
+			return nil, err
+		}
 		if err := p.edited(ctx, def, &all[i]); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
@@ -37,6 +38,9 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 		return nil, err
 	}
 	defs, faults, err := s.parseAll(ctx, req)
+	if err == nil {
+		err = mayCheck(ctx, defs)
+	}
 	if err == nil && len(faults) == 0 {
 		faults, err = s.refused(ctx, req, defs)
 	}
@@ -50,6 +54,23 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 		}
 	}
 	return &jsonOut[api.Validation]{Body: out}, nil
+}
+
+// mayCheck returns a refusal unless the caller may read all sources, or may write the workflows of a file.
+// The faults tell about the workflows that the file calls, as those of an apply do.
+func mayCheck(ctx context.Context, defs []*workflow.Workflow) error {
+	if wide(ctx, access.WorkflowSource) {
+		return nil
+	}
+	if !access.Anywhere(caller(ctx, access.WorkflowWrite)) {
+		return may(ctx, access.WorkflowWrite, access.Everywhere)
+	}
+	for _, def := range defs {
+		if err := may(ctx, access.WorkflowWrite, def.Namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // draftLayout draws a workflow that is not applied. It caches the packed drawing like those of versions,
