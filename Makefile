@@ -6,8 +6,9 @@ BIN     := bin/skein
 ALL     := ./... ./sdk/go/... ./plus/...
 # Concurrent packages are tested with the race detector; the others are pure or covered by these.
 # In store/postgres the database is what is concurrent, so its suite runs without; the engine's is with.
-RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./internal/cluster/... ./internal/registry/... ./internal/peer/... \
-           ./internal/dispatch ./internal/config ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... ./internal/auth ./internal/inspect ./sdk/go/...
+# The longest come first, so that they do not run alone at the end.
+RACED   := ./internal/app/... ./internal/cluster/... ./internal/engine/... ./internal/worker/... ./internal/server/... ./internal/store ./internal/store/memory \
+           ./internal/registry/... ./internal/peer/... ./internal/dispatch ./internal/config ./internal/trigger/... ./internal/auth ./internal/inspect ./sdk/go/...
 # SQLite is C translated to Go, and its memory is outside of Go's, where the race detector sees nothing: it only makes
 # it thirty times as slow. So it is compiled without; the code around it is watched.
 RACE    := -race -gcflags='modernc.org/...=-race=false'
