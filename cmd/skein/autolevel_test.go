@@ -50,7 +50,7 @@ func TestDefaultLevel(t *testing.T) {
 
 	db, err := sqlite.OpenConn(w.data+"/skein.db", sqlite.OpenReadWrite)
 	if err == nil {
-		err = sqlitex.ExecuteScript(db, "ALTER TABLE meta DROP isolation; ALTER TABLE namespace DROP run_as; PRAGMA user_version = 38", nil)
+		err = sqlitex.ExecuteScript(db, "ALTER TABLE meta DROP isolation; ALTER TABLE namespace DROP run_as; ALTER TABLE session DROP origin; PRAGMA user_version = 38", nil)
 	}
 	if err != nil {
 		t.Fatal(err)
