@@ -63,7 +63,7 @@ func (y *Syncer) Hook(ctx context.Context, namespace, name string, header http.H
 	}
 	y.mu.Lock()
 	t := y.turnOf(&g)
-	t.next, t.spec = y.now(), g.Version
+	t.next, t.spec, t.made = y.now(), g.Version, g.Created
 	y.mu.Unlock()
 	select {
 	case y.wake <- struct{}{}:
