@@ -25,7 +25,7 @@ type canaries struct {
 	forms  [][]byte
 }
 
-// newCanaries makes values that nobody can guess. A value ends with characters that a URL escapes. The part
+// newCanaries makes unguessable values. A value ends with characters that a URL escapes. The part
 // before them is the same in plain text, in a URL, in JSON and in quotes, so a search for it finds all these.
 func newCanaries(t *testing.T, n int) *canaries {
 	c := &canaries{t: t}

@@ -83,7 +83,7 @@ var allowed = map[string][]string{
 	"plus/cmd/skein-plus":            {"plus/clients"},
 	"plus/clients":                   {"internal/feed", "internal/stamp", "plus/amqp", "plus/kafka", "plus/mqtt", "plus/nats", "plus/redis", "plus/sqs"},
 	"internal/kind/boxtest":          {},
-	"internal/kind/container":        {"internal/egress", "internal/kind", "internal/mounts"},
+	"internal/kind/container":        {"internal/access", "internal/egress", "internal/kind", "internal/mounts"},
 	"internal/kind/house":            {"internal/config", "internal/kind", "internal/kind/container", "internal/kind/hadoop", "internal/kind/python", "internal/kind/spark", "internal/kind/sql", "internal/kind/ssh", "internal/dag", "internal/extension"},
 	"internal/kind/yarn":             {"internal/egress", "internal/kind"},
 	"internal/kind/spark":            {"internal/egress", "internal/kind", "internal/kind/yarn"},

@@ -246,7 +246,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 		if past {
 			over.Reason = eraOver
 		}
-		weigh(r, &Result{Logged: ev.Result.Logged, Left: ev.Result.Left}) // they are stored nevertheless
+		weigh(r, &Result{Logged: ev.Result.Logged, Left: ev.Result.Left}) // the logs and artifacts are stored nevertheless
 		r.lost(&over, p, now, fx)
 	default:
 		r.lost(ev, p, now, fx)

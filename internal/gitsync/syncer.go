@@ -258,13 +258,7 @@ func (y *Syncer) Plan(ctx context.Context, namespace, name string) (store.GitSou
 
 // Preview does the same as Plan for a source with the given values. They do not need to be stored.
 func (y *Syncer) Preview(ctx context.Context, g store.GitSource) (store.GitSource, *Outcome, error) {
-	if !y.cfg.Owns(g.Shard) {
-		return g, nil, &errkind.Elsewhere{Shard: g.Shard}
-	}
-	y.mu.Lock()
-	t := y.turnOf(&g)
-	y.mu.Unlock()
-	leave, err := y.enter(ctx, t)
+	leave, err := y.turnByHand(ctx, &g)
 	if err != nil {
 		return g, nil, err
 	}
@@ -276,17 +270,23 @@ func (y *Syncer) Preview(ctx context.Context, g store.GitSource) (store.GitSourc
 	return g, out, err
 }
 
+// turnByHand waits until no other look at a source is under way. It returns an error if another node owns the
+// source. The caller calls leave.
+func (y *Syncer) turnByHand(ctx context.Context, g *store.GitSource) (leave func(), err error) {
+	if !y.cfg.Owns(g.Shard) {
+		return nil, &errkind.Elsewhere{Shard: g.Shard}
+	}
+	y.mu.Lock()
+	t := y.turnOf(g)
+	y.mu.Unlock()
+	return y.enter(ctx, t)
+}
+
 func (y *Syncer) byHand(ctx context.Context, namespace, name string, mode how) (g store.GitSource, st State, out *Outcome, err error) {
 	if g, err = y.cfg.Store.GitSourceOf(ctx, namespace, name); err != nil {
 		return g, st, nil, err
 	}
-	if !y.cfg.Owns(g.Shard) {
-		return g, st, nil, &errkind.Elsewhere{Shard: g.Shard}
-	}
-	y.mu.Lock()
-	t := y.turnOf(&g)
-	y.mu.Unlock()
-	leave, err := y.enter(ctx, t)
+	leave, err := y.turnByHand(ctx, &g)
 	if err != nil {
 		return g, st, nil, err
 	}

@@ -324,7 +324,7 @@ func (p *Provider) person(ctx context.Context, d *described, id *oidc.IDToken, t
 		return who, refuse(BadToken, "the ID token of the identity provider %s cannot be read", p.of.Name).because(err)
 	}
 	var sid string
-	_ = json.Unmarshal(said["sid"], &sid) // a sid that is no text is as none: the session has no name
+	_ = json.Unmarshal(said["sid"], &sid) // a sid that is not a text counts as missing
 	if (said[p.of.GroupsClaim] == nil || said["preferred_username"] == nil) && d.UserInfoEndpoint() != "" {
 		info, err := d.UserInfo(p.with(ctx), oauth2.StaticTokenSource(token))
 		if err != nil {

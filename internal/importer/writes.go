@@ -9,8 +9,9 @@ import (
 // writesMax bounds the paths that a note names.
 const writesMax = 5
 
-// WriteNote returns the note about the files outside of dir that a script for sh writes, or "" if it surely
-// writes none. Behind a fence, the default level of isolation, a task writes them only with access.
+// WriteNote returns the note about the files outside of dir that a script for sh certainly writes, or "" if
+// no such file is certain. Behind a fence, the default level of isolation, a task writes them only with
+// access.
 func WriteNote(script, dir string) string {
 	files := writes(script)
 	if path.IsAbs(dir) {

@@ -28,6 +28,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"skein.dev/skein/internal/access"
 )
 
 // Name is the name of the kind.
@@ -160,7 +162,6 @@ var (
 	imageName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 	userName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
 	mountName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
-	namespace = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
@@ -216,7 +217,7 @@ func ParseMount(text string) (Mount, error) {
 	switch {
 	case !ok || !mountName.MatchString(m.Name):
 		return m, fmt.Errorf("%.100q: write NAME=PATH, or NAME=PATH:rw if tasks may write there; a name has letters, digits, _ and -", text)
-	case limited && !namespace.MatchString(ns):
+	case limited && (ns == access.Everywhere || access.CheckNamespace(ns) != nil):
 		return m, fmt.Errorf("%.100q: %.100q is not the name of a namespace: write NAMESPACE/NAME=PATH, or NAME=PATH for all namespaces", text, ns)
 	case !path.IsAbs(m.Path) || !plainPath(m.Path):
 		return m, fmt.Errorf("%.100q: the path is absolute, and has no comma, colon, quotation mark or line end", text)
