@@ -11,7 +11,7 @@ import { bigLog, layered, layeredRuns, manyRuns, short, whole } from './seed'
 const isShort = Boolean(process.env.SKEIN_PERF_SHORT)
 const only = process.env.SKEIN_PERF_ONLY ?? ''
 const sizes = isShort ? short : whole
-const report = join(process.cwd(), '../docs/performance.md')
+const report = join(process.cwd(), '../docs/performance-page.md')
 const rows: Row[] = []
 /** The number of measurements of the work of a key or of a frame. */
 const inputs = 40
@@ -35,7 +35,7 @@ afterAll(async () => {
   const data = isShort ? 'the small data (`SHORT=1`)' : 'the whole data'
   const part = `<!-- bench-ui -->\n\nTaken on ${day}, on ${data}.\n\n${table(rows)}\n\n<!-- /bench-ui -->`
   const next = text.replace(/<!-- bench-ui -->[\s\S]*<!-- \/bench-ui -->/, () => part)
-  expect(next, 'docs/performance.md has no place for the table').not.toBe(text)
+  expect(next, 'docs/performance-page.md has no place for the table').not.toBe(text)
   writeFileSync(report, next)
 })
 
