@@ -22,7 +22,7 @@ func Name(text string) (string, error) {
 	}
 	name := fold(text)
 	if len(name) > nameMax || fold(name) != name {
-		return "", fmt.Errorf("%.60q is not a name: its normal form is longer than %d bytes or changes again; choose a shorter name", text, nameMax)
+		return "", fmt.Errorf("%.60q is not a name: its normal form in Unicode has more than %d bytes or is not final; choose a shorter name", text, nameMax)
 	}
 	for i, c := range name {
 		if nameRune(c) && (i > 0 || unicode.IsLetter(c) || unicode.IsDigit(c)) {

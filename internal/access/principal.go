@@ -103,7 +103,7 @@ func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Pri
 	p := &Principal{Name: name, Kind: kind, in: map[string][]grant{}}
 	switch {
 	case len(bindings) > BindingsMax:
-		return nil, fmt.Errorf("%s has %d bindings, at most %d count; give roles for all namespaces instead", name, len(bindings), BindingsMax)
+		return nil, fmt.Errorf("%s has %d roles in namespaces, and at most %d take effect; give roles for all namespaces instead", name, len(bindings), BindingsMax)
 	case kind == Worker || kind == Node || kind == Invited:
 		return p, nil
 	}

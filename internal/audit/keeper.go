@@ -199,7 +199,7 @@ func (k *Keeper) grow(ctx context.Context) error {
 		}
 		err = k.cfg.Store.GrowAudit(ctx, t.Size, next, leaves)
 		if errors.Is(err, store.ErrRefused) {
-			return fmt.Errorf("a row that no node has written has the index %d or a later one; run skein audit verify: %w", t.Size, err)
+			return fmt.Errorf("the audit log has a row with the index %d or a later one that no node wrote; run skein audit verify: %w", t.Size, err)
 		}
 		if err != nil && !errors.Is(err, store.ErrFenced) { // fenced: another node was faster
 			return err

@@ -361,7 +361,7 @@ func TestForgedPlace(t *testing.T) {
 	}
 	stop()
 	<-done
-	if n := strings.Count(p.log.String(), "audit_behind"); n != 1 || !strings.Contains(p.log.String(), "the index 3 or a later one; run skein audit verify") {
+	if n := strings.Count(p.log.String(), "audit_behind"); n != 1 || !strings.Contains(p.log.String(), "a row with the index 3 or a later one that no node wrote; run skein audit verify") {
 		t.Errorf("%d lines in the log: %s", n, p.log)
 	}
 	if tree, err := s.AuditTree(t.Context()); err != nil || tree.First != 3 {

@@ -33,7 +33,7 @@ const (
 var (
 	// errStrangers refuses a call with an unknown token because too many such calls are waiting.
 	errStrangers = errors.New("the node is checking too many unknown tokens, from all addresses together; try again in 1 s")
-	errAway      = errors.New("the tokens could not be read the last time")
+	errAway      = errors.New("the last attempt to read the tokens failed")
 )
 
 // book holds the tokens of the store in memory. The store has at most store.TokensMax of them, so one reading

@@ -65,7 +65,7 @@ var ErrSignIn = errors.New("this credential cannot open a session")
 
 // ErrChild is returned to a caller that has a session by a code of another session. Such a session makes no
 // further code.
-var ErrChild = errors.New("a session that was opened with a code of another session makes no further code; make it where you signed in")
+var ErrChild = errors.New("this session was opened with a code, and such a session makes no other codes; make one in the session in which you signed in")
 
 // Sessions makes and ends the sessions of people. Sessions with the token of a start are in memory only,
 // because they end with the node that made the token.

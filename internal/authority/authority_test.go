@@ -99,12 +99,12 @@ func TestLife(t *testing.T) {
 	b.accepted(two, w, "w1")
 	foreign := newBed(t)
 	other := foreign.node()
-	foreign.refused(other, w, "none of the internal certificate authority")
+	foreign.refused(other, w, "did not issue the certificate")
 	if err := other.Make(t.Context(), "bob"); err != nil {
 		t.Fatal(err)
 	}
-	foreign.refused(other, w, "none of the internal certificate authority")
-	b.refused(one, foreign.worker(other, "w1"), "none of the internal certificate authority")
+	foreign.refused(other, w, "did not issue the certificate")
+	b.refused(one, foreign.worker(other, "w1"), "did not issue the certificate")
 	b.now = b.now.Add(LifeDefault - time.Second)
 	b.accepted(one, w, "w1")
 	b.now = b.now.Add(2 * time.Second)
@@ -186,7 +186,7 @@ func TestRotate(t *testing.T) {
 	b.accepted(one, lasting, "w2")
 	b.now = b.now.Add(2 * time.Second)
 	// The certificate has not expired, but its root has ended.
-	b.refused(one, lasting, "none of the internal certificate authority")
+	b.refused(one, lasting, "did not issue the certificate")
 	if roots := one.Roots(); roots[0].Trusted || !roots[1].Trusted || !roots[1].Issues {
 		t.Errorf("%+v", roots)
 	}
@@ -213,7 +213,7 @@ func TestOldRoot(t *testing.T) {
 	}
 	b.accepted(a, old, "w1")
 	b.now = b.now.Add(LifeDefault + Skew)
-	b.refused(a, old, "none of the internal certificate authority")
+	b.refused(a, old, "did not issue the certificate")
 }
 
 // TestNames: a certificate proves the name of its kind, and only as a client.
@@ -315,8 +315,8 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range []*Authority{one, late} {
-		b.refused(a, first, "none of the internal certificate authority")
-		b.refused(a, second, "none of the internal certificate authority")
+		b.refused(a, first, "did not issue the certificate")
+		b.refused(a, second, "did not issue the certificate")
 		b.accepted(a, third, "w3")
 		if len(a.Trusted()) != 1 || len(a.Roots()) != 1 {
 			t.Errorf("%+v", a.Roots())
@@ -393,7 +393,7 @@ func TestReplaceWhileEnrolling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.refused(a, b.parse(first.Certificate), "none of the internal certificate authority")
+	b.refused(a, b.parse(first.Certificate), "did not issue the certificate")
 	next, err := a.Node("n1")
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestStranger(t *testing.T) {
 	}
 	v.err = errors.New("the database is away")
 	b.now = b.now.Add(lookAgain)
-	b.refused(a, stranger, "none of the internal certificate authority")
+	b.refused(a, stranger, "did not issue the certificate")
 	if err := a.Load(t.Context()); !errors.Is(err, v.err) {
 		t.Error(err)
 	}

@@ -76,7 +76,7 @@ func (a *Authority) Verify(ctx context.Context, chain []*x509.Certificate) (Prov
 		return is, refused("the certificate is not valid at this time: it is valid from %s until %s; let the worker join again: skein worker invite",
 			chain[0].NotBefore.UTC().Format(time.DateTime), chain[0].NotAfter.UTC().Format(time.DateTime))
 	case errors.As(err, &unknown), errors.As(err, &invalid), errors.Is(err, ErrNone):
-		return is, refused("the certificate is none of the internal certificate authority of this cluster: %v", err)
+		return is, refused("the internal certificate authority of this cluster did not issue the certificate: %v", err)
 	}
 	return is, err
 }
@@ -152,7 +152,7 @@ func (s *state) read(c *x509.Certificate) (is Proven, err error) {
 	kind, name, ok := strings.Cut(strings.TrimPrefix(c.URIs[0].Path, "/"), "/")
 	switch {
 	case !ok || name == "":
-		return is, refused("the certificate has no name of a worker or node")
+		return is, refused("the certificate names neither a worker nor a node")
 	case kind == "worker":
 		is.Worker = name
 	case kind == "node":

@@ -210,7 +210,7 @@ func (h *HTTP) check() error {
 	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(h.URL, "?#"):
 		return errors.New("url has a query or a fragment: the path of each request follows it")
 	case h.Token != nil && (h.User != "" || h.Password != nil):
-		return errors.New("it has token, and user or password: only one of them can be in the header Authorization")
+		return errors.New("it has token, and also user or password: write only one way to sign in")
 	case (h.User == "") != (h.Password == nil):
 		return errors.New("user and password belong together")
 	case strings.ContainsAny(h.User, ":\r\n"):

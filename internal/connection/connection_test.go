@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 		`{"http":{"url":"https://x","user":"u:v","password":` + secretOf("P") + `}}`:                                   "colon",
 		`{"http":{"url":"https://x","user":"u","password":"plain"}}`:                                                   "{secret: NAME}",
 		`{"http":{"url":"https://x","user":"u","password":{"secret":"a-b"}}}`:                                          "name of a secret",
-		`{"http":{"url":"https://x","user":"u","password":` + secretOf("P") + `,"token":` + secretOf("T") + `}}`:       "only one of them",
+		`{"http":{"url":"https://x","user":"u","password":` + secretOf("P") + `,"token":` + secretOf("T") + `}}`:       "only one way to sign in",
 		`{"http":{"url":"https://x","headers":{"a b":"c"}}}`:                                                           "not a header name",
 		`{"http":{"url":"https://x","headers":{"X":"a\nb"}}}`:                                                          "more than one line",
 		`{"http":{"url":"https://x","headers":{"X":"a","x":"b"}}}`:                                                     "twice",

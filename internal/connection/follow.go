@@ -99,7 +99,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 	}
 	first, ok := firsts[is.ParamOIDs[0]]
 	if !ok {
-		return fmt.Errorf(":cursor has a type (%d) that has no order which this program knows: cast it to a number, a text or an instant, as in :cursor::bigint", is.ParamOIDs[0])
+		return fmt.Errorf(":cursor has the PostgreSQL type %d, whose values Skein cannot put in order: cast it to a number, a text or an instant, as in :cursor::bigint", is.ParamOIDs[0])
 	}
 	f.first = first
 	return nil

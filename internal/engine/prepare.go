@@ -185,7 +185,7 @@ func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 		return item{}, err
 	}
 	if err == nil && is.Tell != nil && a.Started != 0 {
-		err = errors.New("the record of its message was deleted before its end was read; see what the channels have got")
+		err = errors.New("the record of its message was deleted before the task learned how it ended; look in the channels whether the message arrived")
 	}
 	if err == nil && p.Kind == dag.Dependent {
 		return c.lookedAt(p, &is), nil

@@ -58,7 +58,7 @@ func (e *Engine) checkQueue(q *store.Queue) error {
 	case q.Rate < 0 || q.Rate > QueueRateMax:
 		return fmt.Errorf("%w: rate is %d; it must be 1 to %d, or 0 for any number", errkind.ErrInvalid, q.Rate, QueueRateMax)
 	case q.Rate > 0 && q.Each != admission.PerSecond && q.Each != admission.PerMinute && q.Each != admission.PerHour:
-		return fmt.Errorf("%w: a rate is a number a second, a minute or an hour", errkind.ErrInvalid)
+		return fmt.Errorf("%w: a rate is a number per second, minute or hour, such as 10/m", errkind.ErrInvalid)
 	case q.Order != store.QueueFIFO && q.Order != store.QueuePriority:
 		return fmt.Errorf("%w: order is %.40q; it must be fifo or priority", errkind.ErrInvalid, q.Order)
 	case q.Overflow != store.OverflowWait && q.Overflow != store.OverflowSkip && q.Overflow != store.OverflowFail:

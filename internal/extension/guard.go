@@ -103,7 +103,7 @@ func (g *guard) way(path string) (real string, err error) {
 			return "", err
 		}
 		if links++; links > linksMax {
-			return "", fmt.Errorf("%s leads over more than %d symbolic links: make it a file or folder", path, linksMax)
+			return "", fmt.Errorf("%s passes through more than %d symbolic links: make it a file or folder", path, linksMax)
 		}
 		to, err := os.Readlink(next)
 		if err != nil {

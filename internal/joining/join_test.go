@@ -128,7 +128,7 @@ func TestStolenCertificates(t *testing.T) {
 	}
 	next := issued(b.a.Worker(key, "w1"))
 	m.Roots = b.a.Trusted()
-	b.refuses("a certificate of the old root", b.transport(m, long), http.StatusUnauthorized, "none of the internal certificate authority")
+	b.refuses("a certificate of the old root", b.transport(m, long), http.StatusUnauthorized, "did not issue the certificate")
 	if err := m.ask(t.Context(), call{b.transport(m, next), m.Servers, RenewPath, ""}); err != nil {
 		t.Errorf("a certificate of the new root: %v", err)
 	}

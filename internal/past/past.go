@@ -236,7 +236,7 @@ func (p *Past) raise(ctx context.Context, known state, why string, lacks func(re
 			if still, err := lacks(marks); err != nil {
 				return true, err
 			} else if still == "" {
-				return false, fmt.Errorf("another reading of the database does not show what this one did (%s): %w", why, store.ErrUnavailable)
+				return false, fmt.Errorf("the database seemed to have gone back (%s), but a second look does not confirm it: %w", why, store.ErrUnavailable)
 			}
 		}
 		if try == raiseTries {

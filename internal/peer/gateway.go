@@ -66,7 +66,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch
 				return
 			}
 			if err == nil {
-				err = fmt.Errorf("the request was passed on %d times: ownership is moving", hops)
+				err = fmt.Errorf("the request was passed on %d times, because its shard keeps moving to other nodes; send it again", hops)
 			}
 			if time.Since(began) > settleMax || !sleep(r, settlePoll) {
 				post(w, r, body, next, err)
@@ -130,7 +130,7 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	kind, number, _ := strings.Cut(elsewhere, " ")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
-		return store.Member{}, fmt.Errorf("elsewhere %q: %w", elsewhere, err)
+		return store.Member{}, fmt.Errorf("the answer names no node, but %q: %w", elsewhere, err)
 	}
 	m, ok := store.Member{}, false
 	if kind == "handler" {

@@ -53,7 +53,7 @@ func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error
 	}
 	for name, value := range in.Body.Outputs {
 		if _, twice := given[name]; twice {
-			return nil, invalid("outputs: %s is given twice, also as a text", name)
+			return nil, invalid("outputs: %s is given twice, as a value and as a text; give it once", name)
 		}
 		if given[name], err = output.Marshal(value); err != nil {
 			return nil, invalid("outputs: %s holds a number that is too large", name)

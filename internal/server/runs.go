@@ -159,7 +159,7 @@ func tagsAsked(all []string) (dag.Tags, error) {
 			return "", invalid("tag=%s: use KEY=VALUE: %s", text, err)
 		}
 		if was, twice := m[key]; twice && was != value {
-			return "", invalid("tag: nothing has two values of one key, %s=%s and %s=%s", key, was, key, value)
+			return "", invalid("tag: a key has one value, so no run has both %s=%s and %s=%s; give one of them", key, was, key, value)
 		}
 		m[key] = value
 	}

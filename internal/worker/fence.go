@@ -105,7 +105,7 @@ func (w *Worker) wallOf(job *Job) (*wall, error) {
 		switch is := &walls[i]; {
 		case slices.Index(Levels, is.level) < slices.Index(Levels, least):
 		case is.broken != nil:
-			return nil, fmt.Errorf("the isolation of the worker cannot be given here: %w", is.broken)
+			return nil, fmt.Errorf("this machine cannot isolate tasks as the worker promises: %w", is.broken)
 		case is.level == IsolationNone:
 			return nil, nil
 		default:
@@ -146,7 +146,7 @@ func (w *Worker) admitUsers(level string, from UIDRange) error {
 func (w *Worker) unwalled() string {
 	for _, is := range *w.walls.Load() {
 		if is.broken != nil {
-			return "the level " + is.level + " cannot be given here: " + is.broken.Error()
+			return "the level " + is.level + " cannot be offered here: " + is.broken.Error()
 		}
 	}
 	return ""

@@ -101,7 +101,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	}
 	for _, level := range levels {
 		if err := Offers(level, c.DataDir, c.UIDs); err != nil {
-			return nil, nil, fmt.Errorf("setting isolation: the level %s cannot be given here: %w", level, err)
+			return nil, nil, fmt.Errorf("setting isolation: this machine cannot offer the level %s: %w", level, err)
 		}
 	}
 	if err := OffersUsers(levels, c.Users, c.UIDs); err != nil {

@@ -49,7 +49,7 @@ func answering[Q, A any](answer func(context.Context, *Q) (A, error)) http.Handl
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, questionBytesMax)).Decode(&q); err != nil {
-			http.Error(w, "the body is no question for artifacts: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, "the body is not a request for artifacts: "+err.Error(), http.StatusBadRequest)
 			return
 		}
 		out, err := answer(r.Context(), &q)

@@ -175,7 +175,7 @@ func (c *container) prepare() int {
 		return c.fail(kind.Failed, "this machine cannot run a container: %v", err)
 	}
 	if filepath.Dir(c.Dir) != filepath.Dir(c.output) {
-		return c.fail(kind.Permanent, "the working folder %s is not that of the attempt, and no container gets another one", c.Dir)
+		return c.fail(kind.Permanent, "the task has the working folder %s, and a container can have only the folder of its attempt: remove dir", c.Dir)
 	}
 	c.folder = c.output + ".container"
 	if !plainPath(c.folder) || !plainPath(c.Dir) {
@@ -198,7 +198,7 @@ func (c *container) bring(ctx context.Context, look func(context.Context, string
 		id, err := look(ctx, name)
 		switch {
 		case err != nil:
-			return c.fail(kind.Failed, "image %s cannot be looked at: %v", name, err)
+			return c.fail(kind.Failed, "image %s cannot be inspected: %v", name, err)
 		case id != "":
 			c.say("image %s is sha256:%.12s", name, id)
 			return kind.Done

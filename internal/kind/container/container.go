@@ -315,7 +315,7 @@ func (r *Run) command() (argv []string, file, code string, err error) {
 	case r.File != "":
 		at := path.Join(workAt, r.File)
 		if path.IsAbs(r.File) || !strings.HasPrefix(at, workAt+"/") {
-			return nil, "", "", errors.New("run: the file is a path inside the working folder")
+			return nil, "", "", errors.New("run: file must be a path inside the working folder")
 		}
 		if by, ok := byExtension[path.Ext(at)]; ok {
 			return append([]string{by, at}, r.Args...), "", "", nil
