@@ -79,7 +79,11 @@ func begin() (pid int, err error) {
 	one := func(id uint32) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: int(id), HostID: int(id), Size: 1}}
 	}
-	return around.StartFiltered(s.Path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: []uintptr{0, 1, 2},
+	files := []uintptr{0, 1, 2}
+	if s.Given {
+		files = append(files, fence.Given)
+	}
+	return around.StartFiltered(s.Path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: files,
 		Sys: &syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER, UidMappings: one(s.UID), GidMappings: one(s.GID), GidMappingsEnableSetgroups: true,
 			Credential: &syscall.Credential{Uid: s.UID, Gid: s.GID}, Pdeathsig: syscall.SIGKILL,

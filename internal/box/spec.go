@@ -17,6 +17,8 @@ type Spec struct {
 	Argv []string
 	Env  []string
 	Dir  string
+
+	Given bool // the task gets the file of the descriptor fence.Given; Start sets it
 }
 
 // answer is a line that the init writes.

@@ -29,11 +29,14 @@ type Box struct {
 	file    *os.File
 }
 
-// Start starts a box as syscall.StartProcess starts a process. attr.Files has three files, attr.Env is the
+// Start starts a box as syscall.StartProcess starts a process. attr.Files has three files, or four as for
+// fence.Files; the init passes the fourth one on to the task. attr.Env is the
 // environment of the init, and attr.Dir is not used. An error is a *fence.EnterError, or the kernel's error
 // of the program's start. The caller waits for the process PID, and then calls End.
 func Start(s *Spec, attr *syscall.ProcAttr) (*Box, error) {
-	text, err := json.Marshal(s)
+	of := *s
+	of.Given = len(attr.Files) > 3
+	text, err := json.Marshal(&of)
 	if err != nil {
 		return nil, &fence.EnterError{Err: err}
 	}
@@ -55,7 +58,8 @@ func Start(s *Spec, attr *syscall.ProcAttr) (*Box, error) {
 		sys.Cloneflags |= unix.CLONE_NEWNET
 	}
 	with.Sys, with.Dir = &sys, "/"
-	with.Files = append(with.Files[:len(with.Files):len(with.Files)], uintptr(spec), uintptr(ends[1]))
+	with.Files = fence.Files(attr.Files)
+	with.Files[specFile], with.Files[answerFile] = uintptr(spec), uintptr(ends[1])
 	pid, _, err := syscall.StartProcess("/proc/self/exe", []string{"skein", Name}, &with)
 	_ = unix.Close(ends[1])
 	file := os.NewFile(uintptr(ends[0]), "box")

@@ -279,5 +279,21 @@ func (e *EnterError) Error() string { return "enter the fence: " + e.Err.Error()
 // Unwrap returns the kernel's error.
 func (e *EnterError) Unwrap() error { return e.Err }
 
+// Given is the descriptor of the file that a process may get in addition to the first three.
+const Given = 5
+
+// notOpen is a descriptor that a process does not get.
+const notOpen = ^uintptr(0)
+
+// Files returns the files of a process by descriptor: the first three of its argument, and the fourth one as
+// descriptor Given. The fourth one may be missing.
+func Files(of []uintptr) []uintptr {
+	all := []uintptr{of[0], of[1], of[2], notOpen, notOpen, notOpen}
+	if len(of) > 3 {
+		all[Given] = of[3]
+	}
+	return all
+}
+
 // Close frees the fence. Processes that have entered it stay behind it.
 func (f *Fence) Close() { _ = unix.Close(f.ruleset) }

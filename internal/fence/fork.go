@@ -59,7 +59,7 @@ type cloneArgs struct {
 type birth struct {
 	path, dir *byte // dir is nil if the child stays in the folder of this process
 	argv, env **byte
-	files     [3]uintptr
+	files     [Given + 1]uintptr // notOpen if the child does not get the descriptor
 	ruleset   uintptr
 	parent    uintptr // the process id of this process
 	cred      *syscall.Credential
@@ -81,10 +81,10 @@ type birth struct {
 }
 
 // StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has
-// three files. Of attr.Sys, it uses Setsid, Pdeathsig, Credential, UseCgroupFD and PidFD. The program and its
-// children can never gain a right that the fence does not give, nor privileges by a program with a
-// set-user-ID bit. They do not have the capabilities by which root gets around a fence. An error is an
-// *EnterError, or the error of the kernel.
+// three files, or four: see Files. Of attr.Sys, it uses Setsid, Pdeathsig, Credential, UseCgroupFD and PidFD.
+// The program and its children can never gain a right that the fence does not give, nor privileges by a
+// program with a set-user-ID bit. They do not have the capabilities by which root gets around a fence. An
+// error is an *EnterError, or the error of the kernel.
 func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	b, err := f.birth(path, argv, attr)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *Fence) birth(path string, argv []string, attr *syscall.ProcAttr) (b *bi
 	if sys == nil {
 		sys = &syscall.SysProcAttr{}
 	}
-	b = &birth{files: [3]uintptr(attr.Files), ruleset: uintptr(f.ruleset), parent: uintptr(unix.Getpid()), pidfd: -1,
+	b = &birth{files: [Given + 1]uintptr(Files(attr.Files)), ruleset: uintptr(f.ruleset), parent: uintptr(unix.Getpid()), pidfd: -1,
 		cred: sys.Credential, death: uintptr(sys.Pdeathsig), setsid: sys.Setsid, inCgroup: sys.UseCgroupFD}
 	if b.cred != nil && len(b.cred.Groups) > 0 {
 		b.groups = &b.cred.Groups[0]
@@ -261,7 +261,7 @@ func (b *birth) enter() bool {
 	return true
 }
 
-// open gives the child its three files and its limit of open files.
+// open gives the child its files and its limit of open files.
 //
 //go:nosplit
 //go:noinline
@@ -269,14 +269,17 @@ func (b *birth) enter() bool {
 //go:nocheckptr
 func (b *birth) open() bool {
 	var i uintptr
-	for i = 0; i < 3; i++ { // the second loop must not overwrite a file that it still has to copy
+	for i = 0; i <= Given; i++ { // the second loop must not overwrite a file that it still has to copy
 		if b.files[i] < i {
-			if b.files[i], _, b.errno = syscall.RawSyscall(unix.SYS_FCNTL, b.files[i], unix.F_DUPFD_CLOEXEC, 3); b.errno != 0 {
+			if b.files[i], _, b.errno = syscall.RawSyscall(unix.SYS_FCNTL, b.files[i], unix.F_DUPFD_CLOEXEC, Given+1); b.errno != 0 {
 				return false
 			}
 		}
 	}
-	for i = 0; i < 3; i++ {
+	for i = 0; i <= Given; i++ {
+		if b.files[i] == notOpen {
+			continue
+		}
 		if b.files[i] == i {
 			_, _, b.errno = syscall.RawSyscall(unix.SYS_FCNTL, i, unix.F_SETFD, 0)
 		} else {

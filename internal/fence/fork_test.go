@@ -133,13 +133,14 @@ func TestFilesInAnyOrder(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	// The standard input and the standard error of the program are the pipe. Its standard output is the input of
-	// this process.
+	// The standard input, the standard error and the given file of the program are the pipe. Its standard output
+	// is the input of this process.
 	want, err := os.Readlink("/proc/self/fd/0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := everywhere(t).StartProcess("/bin/sh", []string{"sh", "-c", "to=$(readlink /proc/$$/fd/1); echo $to >&2"}, &syscall.ProcAttr{Files: []uintptr{w.Fd(), 0, w.Fd()}})
+	pid, err := everywhere(t).StartProcess("/bin/sh", []string{"sh", "-c", "to=$(readlink /proc/$$/fd/1); test /proc/$$/fd/0 -ef /proc/$$/fd/5 && test ! -e /proc/$$/fd/3 && echo $to >&2"},
+		&syscall.ProcAttr{Files: []uintptr{w.Fd(), 0, w.Fd(), w.Fd()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,8 @@ func (f *Fence) StartFiltered(path string, argv []string, attr *syscall.ProcAttr
 		return 0, err
 	}
 	with := *attr
-	with.Files = append(with.Files[:len(with.Files):len(with.Files)], uintptr(f.ruleset), uintptr(ends[1]))
+	with.Files = Files(attr.Files)
+	with.Files[3], with.Files[4] = uintptr(f.ruleset), uintptr(ends[1])
 	pid, _, err := syscall.StartProcess(fmt.Sprintf("/proc/self/fd/%d", program), append([]string{path}, argv...), &with)
 	_ = unix.Close(ends[1])
 	defer unix.Close(ends[0])

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 )
 
 // Names of the variables of an attempt.
@@ -78,6 +80,7 @@ func open(get func(string) string) (*Env, error) {
 	if err := readJSON(path, &env.Input); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
+	closeInput(path)
 	if path := get(earlierVar); path != "" {
 		if err := readJSON(path, &env.Earlier); err != nil {
 			return nil, fmt.Errorf("read the earlier attempts: %w", err)
@@ -87,6 +90,16 @@ func open(get func(string) string) (*Env, error) {
 	var err error
 	env.Dir, err = os.Getwd()
 	return env, err
+}
+
+// closeInput closes the file of the input if this process has inherited it, so that the programs that the
+// kind starts do not.
+func closeInput(path string) {
+	if text, ok := strings.CutPrefix(path, "/proc/self/fd/"); ok {
+		if fd, err := strconv.Atoi(text); err == nil && fd > 2 {
+			_ = os.NewFile(uintptr(fd), path).Close()
+		}
+	}
 }
 
 // readJSON decodes a file. Its errors contain no part of the content, which may be secret.

@@ -5,6 +5,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -54,6 +55,7 @@ type attempt struct {
 	capped           bool        // its memory is limited
 	starved          bool        // the attempt failed after the kernel had killed one of its processes because of memory
 	kills            int64       // number of memory kills in the tree before this attempt
+	given            *os.File    // the input of a kind, in memory; nil if there is none
 	outside          handleOf    // handle of work outside of the process
 	masks            *mask.Set   // masks of the attempt's secrets; nil if it has none
 	spec             *fence.Spec // files that the attempt may reach; nil without isolation
@@ -117,6 +119,9 @@ func (a *attempt) run() Result {
 	}
 	if a.leaves != nil {
 		_ = a.leaves.Root.Close()
+	}
+	if a.given != nil {
+		_ = a.given.Close()
 	}
 	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {

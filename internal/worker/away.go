@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,16 +21,10 @@ func ownProgram(fenced bool) (string, error) {
 	return os.Executable()
 }
 
-// furnish writes the input of a kind into the folder of the attempt, and completes the command of a
-// kind of this program.
-func (k *Kind) furnish(folder string, cmd *command, fenced bool) error {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return fmt.Errorf("write the input of the kind: %w", err)
-	}
-	defer root.Close()
-	if err := writeNew(root, filepath.Base(inputFile(cmd.output)), 0o600, k.Input); err != nil {
-		return fmt.Errorf("write the input of the kind: %w", err)
+// furnish makes the input of a kind, and completes the command of a kind of this program.
+func (a *attempt) furnish(k *Kind, cmd *command, fenced bool) (err error) {
+	if a.given, err = newGiven(k.Input, a.uid, a.gid); err != nil {
+		return err
 	}
 	if k.House {
 		self, err := ownProgram(fenced)

@@ -62,7 +62,7 @@ func taskEnv(job *Job, base []string, output string, own ...string) (env []strin
 		"TRACEPARENT="+trace,
 	)
 	if job.Kind != nil {
-		env = append(env, inputVar+"="+inputFile(output))
+		env = append(env, inputVar+"="+inputPath)
 	}
 	env = append(env, own...)
 	seen := make(map[string]bool, cap(env))

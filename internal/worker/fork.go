@@ -40,6 +40,9 @@ func (a *attempt) fork() error {
 	a.slot.tree.prepare(attr)
 	null, out := a.w.null.Fd(), uintptr(ends[1])
 	with := &syscall.ProcAttr{Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr}
+	if a.given != nil {
+		with.Files = append(with.Files, a.given.Fd())
+	}
 	began := time.Now()
 	pid, err := a.bear(with)
 	_ = unix.Close(ends[1])
@@ -84,6 +87,7 @@ func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
 	case around != nil:
 		pid, err = around.StartProcess(a.cmd.path, a.cmd.argv, with)
 	default:
+		with.Files = fence.Files(with.Files)
 		pid, _, err = syscall.StartProcess(a.cmd.path, a.cmd.argv, with)
 	}
 	if err == nil {

@@ -2,9 +2,9 @@ package worker
 
 import "time"
 
-// Kind makes an attempt the process of a kind. The process gets its input in a file in the folder of the
-// attempt, which is removed with the folder. Some of its exit codes have a meaning that those of a command do
-// not have: see ExitAway and ExitPermanent.
+// Kind makes an attempt the process of a kind. The process gets its input in a file in memory, which ends
+// with the processes that have it open. Some of its exit codes have a meaning that those of a command do not
+// have: see ExitAway and ExitPermanent.
 type Kind struct {
 	Name string // for people
 	// Label is the first line of the log. It records the version of an extension. "" means that there is no
@@ -47,11 +47,12 @@ const (
 	CausePermanent = "permanent" // failed: exit code ExitPermanent
 )
 
-// inputVar names the file with the input of a kind.
-const inputVar = "SKEIN_INPUT"
-
-// inputFile returns the path of the input of an attempt whose outputs have the path output.
-func inputFile(output string) string { return output + ".in" }
+// inputVar names the file with the input of a kind. The process and its children inherit the file as the
+// descriptor fence.Given. Each open of inputPath begins at the start of the file.
+const (
+	inputVar  = "SKEIN_INPUT"
+	inputPath = "/proc/self/fd/5"
+)
 
 // endFile returns the path of the file into which a boxed process writes the reason why it ended itself.
 func endFile(output string) string { return output + ".end" }

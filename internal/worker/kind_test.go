@@ -17,29 +17,44 @@ func (r *rig) ofKind(script, input string) Job {
 	return Job{Key: r.key(), Argv: []string{"sh", "-c", script}, Kind: &Kind{Name: "mail", Input: []byte(input), Patience: 400 * time.Millisecond}}
 }
 
+// TestKindInput checks at each level of isolation that a kind and its children can read the input, that no
+// process can change it, and that it is in no file of the data folder, not even while the attempt runs.
 func TestKindInput(t *testing.T) {
-	eachContainment(t, func(t *testing.T, change func(*Config)) {
-		r := newRig(t, change)
-		job := r.ofKind(`stat -c %a "$SKEIN_INPUT"; cat "$SKEIN_INPUT"; echo " at $(dirname "$SKEIN_INPUT")"; tr '\0' '\n' < /proc/$$/environ | grep -c canary; echo '{"n": 5}' > $SKEIN_OUTPUT`, `{"with":"canary"}`)
-		job.Env, job.OutputTypes = []string{"SKEIN_INPUT=/etc/passwd"}, map[string]string{"n": "int"}
-		job.Secrets = []string{"canary"}
-		res := r.run(job)
-		want(t, res, Succeeded, "", "")
-		if string(res.Outputs) != `{"n":5}` {
-			t.Errorf("%s", res.Outputs)
-		}
-		log := r.log(job.Key)
-		if !strings.HasPrefix(log, "600\n{\"with\":\"***\"} at ") || !strings.HasSuffix(log, "\n0\n") {
-			t.Errorf("%q", log)
-		}
-		_ = filepath.WalkDir(r.data, func(path string, entry os.DirEntry, err error) error {
-			if err == nil && entry.Type().IsRegular() {
-				if text, _ := os.ReadFile(path); strings.Contains(string(text), "canary") {
-					t.Errorf("%s holds the input after the attempt", path)
-				}
+	for _, level := range Levels {
+		t.Run(level, func(t *testing.T) {
+			if level != IsolationNone {
+				fenced(t)
 			}
-			return nil
+			r := newRig(t, walled(t, level))
+			job := r.ofKind(`stat -L -c '%a %u' "$SKEIN_INPUT"; id -u; echo x 2>/dev/null 1<>"$SKEIN_INPUT"; cat "$SKEIN_INPUT" "$SKEIN_INPUT"; echo
+				tr '\0' '\n' < /proc/$$/environ | grep -c canary; exec sleep 600`, `{"with":"canary"}`)
+			job.Env, job.Secrets = []string{"SKEIN_INPUT=/etc/passwd"}, []string{"canary"}
+			r.Start(job)
+			for began := time.Now(); strings.Count(r.log(job.Key), "\n") < 4 && time.Since(began) < patience; {
+				time.Sleep(5 * time.Millisecond)
+			}
+			r.holdsNot("canary")
+			r.Stop(job.Key, ModeKill)
+			want(t, r.wait(), Stopped, CauseKilled, "")
+			mode, log, _ := strings.Cut(r.log(job.Key), "\n")
+			if user := strings.TrimPrefix(mode, "400 "); log != user+"\n{\"with\":\"***\"}{\"with\":\"***\"}\n0\n" {
+				t.Errorf("%q, %q", mode, log)
+			}
+			r.holdsNot("canary")
 		})
+	}
+}
+
+// holdsNot fails if a file of the data folder contains a text.
+func (r *rig) holdsNot(text string) {
+	r.t.Helper()
+	_ = filepath.WalkDir(r.data, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if content, _ := os.ReadFile(path); strings.Contains(string(content), text) {
+				r.t.Errorf("%s holds %q", path, text)
+			}
+		}
+		return nil
 	})
 }
 

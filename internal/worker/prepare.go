@@ -117,7 +117,7 @@ func (a *attempt) furnishKind(cmd *command, wall *wall, base, own []string) erro
 	if k == nil {
 		return nil
 	}
-	if err := k.furnish(a.slot.folder, cmd, wall != nil); err != nil || !k.Prepares {
+	if err := a.furnish(k, cmd, wall != nil); err != nil || !k.Prepares {
 		return err
 	}
 	at, err := a.keptAt()

@@ -383,8 +383,10 @@ func become(ctx context.Context, env *kind.Env) error {
 	default:
 		argv = append(argv, w.File)
 	}
-	if err := os.Remove(os.Getenv(kind.InputVar)); err != nil {
-		return fmt.Errorf("remove the input: %w", err)
+	if in := os.Getenv(kind.InputVar); !strings.HasPrefix(in, "/proc/") { // a keeper of an earlier version wrote a file
+		if err := os.Remove(in); err != nil {
+			return fmt.Errorf("remove the input: %w", err)
+		}
 	}
 	if err := syscall.Exec(python, append(argv, w.Args...), vars); err != nil {
 		return fmt.Errorf("start %s: %w", python, err)
