@@ -213,9 +213,10 @@ fuzz: ## fuzz each reader of foreign input for FUZZTIME (default 30s)
 
 SPAN ?= 10m
 SEED ?=
+REGISTRY ?=
 .PHONY: chaos
-chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order), check and print a table
-	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
+chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order; REGISTRY=etcd|zookeeper adds a registry and its faults), check and print a table
+	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) SKEIN_CHAOS_REGISTRY=$(REGISTRY) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
 clusters: tools collector $(LIBRARIES) rabbitmq docker ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills and its rates, of RabbitMQ, SQS and Redis Cluster, of jobs of YARN and Spark, and of containers of Docker

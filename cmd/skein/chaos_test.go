@@ -18,13 +18,14 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/registry/registrytest"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
 // chaosShort is the time for which an ordinary test injects faults. SKEIN_CHAOS sets another time, and
 // SKEIN_CHAOS_SEED sets the seed (make chaos). SKEIN_CHAOS_ONLY sets a word that the names of all injected
-// faults must have.
+// faults must have. SKEIN_CHAOS_REGISTRY gives the nodes a registry: etcd or zookeeper.
 const chaosShort = 20 * time.Second
 
 // chaosDisk is the size of the disk of a node or worker in bytes, and its growth for each minute. Logs of
@@ -41,10 +42,13 @@ type chaos struct {
 	hands []*hand          // workers that are no nodes
 	long  bool             // not the short form of an ordinary test
 	only  string           // a word that the names of all faults have
-	faced []*skein.Client  // clients of the nodes that get requests for runs
-	mu    sync.Mutex       // protects faced and following fields
-	acked map[string]int   // acknowledged runs, with the graph of each
-	needs []map[string][]string
+	// registry is the registry of the nodes, or nil. Each node reaches it over a link of its own.
+	registry *registrytest.Server
+	links    map[*member]*registrytest.Link
+	faced    []*skein.Client // clients of the nodes that get requests for runs
+	mu       sync.Mutex      // protects faced and following fields
+	acked    map[string]int  // acknowledged runs, with the graph of each
+	needs    []map[string][]string
 
 	faults    map[string]int
 	unable    []string // faults that this machine cannot inject, and why
@@ -75,11 +79,21 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("SKEIN_CHAOS_SEED=%d SKEIN_CHAOS=%v", seed, span)
 	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s", "SKEIN_RETENTION_RUNS=1000000"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
-		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, walls: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
+		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, walls: map[*member]*tap{}, links: map[*member]*registrytest.Link{}, acked: map[string]int{}, faults: map[string]int{}}
 	if why := mountSmall(t, filepath.Join(c.dir, "try"), chaosDisk); why == nil {
 		c.disk = chaosDisk + int(span.Minutes()*chaosDiskMinute)
 	} else {
 		c.unable = append(c.unable, fmt.Sprintf("a full disk (a small one cannot be mounted here: %v)", why))
+	}
+	switch kind := os.Getenv("SKEIN_CHAOS_REGISTRY"); kind {
+	case "":
+		c.unable = append(c.unable, "faults of a registry (SKEIN_CHAOS_REGISTRY is empty)")
+	case "etcd":
+		c.registry = registrytest.Etcd(t)
+	case "zookeeper":
+		c.registry = registrytest.ZooKeeper(t)
+	default:
+		t.Fatalf("SKEIN_CHAOS_REGISTRY is %q; it must be etcd or zookeeper", kind)
 	}
 	for range 3 {
 		c.join()
@@ -126,9 +140,14 @@ func (c *chaos) join() {
 	})
 	db, env := c.db, c.env
 	c.db, c.env = p.url(), append(slices.Clip(c.env), fmt.Sprint("SKEIN_ADVERTISE=https://localhost:", wall.l.Addr().(*net.TCPAddr).Port))
+	var link *registrytest.Link
+	if c.registry != nil {
+		link = registrytest.NewLink(c.t, c.registry.Address)
+		c.env = append(c.env, fmt.Sprintf("SKEIN_REGISTRY=%s://%s/chaos?ttl=2s", os.Getenv("SKEIN_CHAOS_REGISTRY"), link.Address))
+	}
 	m := c.add()
 	is.Store(m)
-	c.db, c.env = db, env
+	c.db, c.env, c.links[m] = db, env, link
 	c.taps[m], c.walls[m] = p, wall
 	c.face()
 }

@@ -31,6 +31,9 @@ func (c *chaos) fault() {
 	if c.disk > 0 {
 		maps.Copy(all, c.ofDisks(m, w))
 	}
+	if c.registry != nil {
+		maps.Copy(all, c.ofRegistry(m))
+	}
 	if len(c.members) < 4 {
 		all["a node joins"] = c.join
 	}
@@ -157,6 +160,26 @@ func (c *chaos) ofDisks(m *member, w *hand) map[string]func() {
 	}
 }
 
+// ofRegistry returns the faults of the registry, and of the connection between a node and the registry.
+func (c *chaos) ofRegistry(m *member) map[string]func() {
+	killed := func(meanwhile func()) func() {
+		return func() {
+			c.registry.Kill()
+			time.Sleep(time.Duration(c.rng.IntN(6000)) * time.Millisecond)
+			meanwhile()
+			c.registry.Start()
+		}
+	}
+	return map[string]func(){
+		"registry frozen for long":                   func() { c.registry.Pause(); time.Sleep(frozenLong); c.registry.Resume() },
+		"registry frozen for a moment":               func() { c.registry.Pause(); time.Sleep(time.Second); c.registry.Resume() },
+		"registry frozen, and a node dies":           func() { c.registry.Pause(); c.bereave(m); c.registry.Resume() },
+		"registry killed":                            killed(func() {}),
+		"registry killed, and back without its data": killed(c.registry.Wipe),
+		"cut off from the registry":                  func() { c.links[m].Cut(true); time.Sleep(frozenLong); c.links[m].Cut(false) },
+	}
+}
+
 // lost makes the tap lose the next transaction or its answer. If there is no transaction in time, the loss is
 // withdrawn, so that it does not affect a process that starts during a later fault.
 func (c *chaos) lost(armed *atomic.Bool) func() {
@@ -181,7 +204,7 @@ func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
 			p.mode.Store(is)
 		}
 	}
-	return map[string]func(bool){
+	all := map[string]func(bool){
 		"database 100 ms away": mode(p, tapSlow),
 		"cut off":              mode(p, tapShut),
 		"nobody reaches it":    mode(c.walls[m], tapShut),
@@ -196,6 +219,10 @@ func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
 			c.signal(pid, s)
 		},
 	}
+	if link := c.links[m]; link != nil {
+		all["cut off from the registry"] = link.Cut
+	}
+	return all
 }
 
 // frozen stops processes, and continues them after a while.

@@ -237,6 +237,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("heartbeat", "", "in a cluster: time between two heartbeats (default 5s)")
 	f.String("lag", "", "in a cluster: silence after which a node counts as dead (default 20s)")
 	f.String("registry", "", "in a cluster: etcd or ZooKeeper, which lets the cluster notice dead nodes sooner: etcd://HOST:PORT,…/PATH or zookeeper://…, with TLS etcds:// or zookeepers:// (default none)")
+	f.String("registry-away", "", "in a cluster, action of a node whose registry has not answered for --lag: database (the database alone tells which nodes are dead) | stop (default database)")
 	f.String("registry-password-file", "", "file with the password of the registry's user; other users must not be able to read the file")
 	f.String("on-lease-loss", "", "in a cluster, action of a node that the others declared dead: rejoin | exit (default rejoin)")
 	f.String("log-level", "", "debug | info | warn | error")

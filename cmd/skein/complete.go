@@ -35,7 +35,7 @@ func (c *cli) completions(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = f
 	}
 	values := map[string][]string{"output": formats, "priority": {"highest", "high", "medium", "low", "lowest"},
-		"on-lease-loss": {"rejoin", "exit"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"},
+		"on-lease-loss": {"rejoin", "exit"}, "registry-away": {"database", "stop"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"},
 		"outcome": outcomes, "dst-gap": {"run_after", "skip", "run_before"}, "dst-repeat": {"once", "second", "both"},
 		"only": {"failed", "missing", "failed-or-missing"}, "order": {"asc", "desc"}}
 	switch cmd.CommandPath() {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,42 @@ func (r *registered) unharmed(what string, do func()) {
 	}
 }
 
+// endsWithout checks that a node with registry_away: stop ends by itself when it is cut off from the
+// registry, that it first completes its attempts, and that the other nodes go on.
+func (r *registered) endsWithout(scheme string) {
+	r.t.Helper()
+	before := r.lives()
+	link := registrytest.NewLink(r.t, r.server.Address)
+	env := r.env
+	r.env = append(slices.Clip(env[:len(env)-1]), "SKEIN_REGISTRY="+scheme+"://"+link.Address+"/test", "SKEIN_REGISTRY_AWAY=stop", "SKEIN_GROUP=ending")
+	four := r.add()
+	r.env, r.members = env, r.members[:3]
+	r.until("the registry lists it", func() bool { return four.metric("skein_registry_up") == "1" })
+	dir := r.t.TempDir()
+	began, file := filepath.Join(dir, "began"), filepath.Join(dir, "ending.yaml")
+	text := "name: ending\ntasks:\n  a: {group: ending, run: \"touch " + began + "; sleep 14\"}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	one := r.members[0]
+	id := strings.TrimSpace(string(one.home.run("run", "--detach", "-o", "name", file)))
+	r.until("its attempt runs", func() bool { _, err := os.Stat(began); return err == nil })
+	link.Cut(true)
+	if err := four.server.Wait(); err == nil {
+		r.t.Error("it ended with exit code 0")
+	}
+	var run api.Run
+	if err := json.Unmarshal(one.home.run("run", "get", id, "-o", "json"), &run); err != nil {
+		r.t.Fatal(err)
+	}
+	if run.State != "succeeded" || len(run.Tasks[0].Attempts) != 1 {
+		r.t.Errorf("the run of its attempt: %+v", run)
+	}
+	if is := r.lives(); is != before {
+		r.t.Errorf("the nodes were %s, they are %s", before, is)
+	}
+}
+
 // graph starts a run that lasts while nodes die, and returns a function that waits for its end and checks it.
 func (r *registered) graph() (check func()) {
 	r.t.Helper()
@@ -185,6 +222,7 @@ func TestRegistries(t *testing.T) {
 				r.answers()
 				time.Sleep(3 * time.Second)
 			})
+			r.endsWithout(scheme)
 			check()
 			for _, m := range r.members {
 				m.stop()

@@ -62,14 +62,13 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 	if err != nil {
 		return nil, err
 	}
+	n.judge = cfg.Judge(n.log)
 	m := &membership{n: n, shared: shared, rt: rt, channel: channel}
 	calls := peer.NewCaller(rt, cfg.APIToken, func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) })
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: shared, Owner: reborn{&n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: calls.Blind,
-		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Judge: cfg.Judge(n.log), Log: n.log,
-		Self: self,
-		Used: func() dag.Need { _, used := n.engine.Room(); return used },
-		Full: func() bool { return n.engine.IsShut() != "" }, Loads: cluster.LoadsOf(cfg.Balance, func() *store.Load { return n.gate.Load(n.engine.Stats().Load()) }),
+		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Judge: n.judge, Log: n.log,
+		Self: self, Used: func() dag.Need { _, used := n.engine.Room(); return used }, Full: func() bool { return n.engine.IsShut() != "" }, Loads: cluster.LoadsOf(cfg.Balance, func() *store.Load { return n.gate.Load(n.engine.Stats().Load()) }),
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	n.newExecutor(nodes.NewFinder(n.depot.Source(), others{calls, m.node}))

@@ -40,6 +40,7 @@ import (
 	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/recovery"
+	"skein.dev/skein/internal/registry"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/source"
 	"skein.dev/skein/internal/store"
@@ -97,6 +98,7 @@ type services struct {
 	past      *past.Past   // what the database has confirmed so far
 	resolver  *dispatch.Resolver
 	executor  *dispatch.Executor
+	judge     *registry.Judge // nil without a registry
 	members   members
 	planner   *trigger.Planner
 	sender    *notify.Sender

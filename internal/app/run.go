@@ -171,6 +171,8 @@ func (n *Node) until(ctx context.Context, engine, http *service, member <-chan e
 		return err
 	case <-ended(n.store):
 		return n.stranded(store.ErrLost)
+	case err := <-n.judge.Lost():
+		return err
 	case err := <-member:
 		n.Hurry() // other nodes have taken the attempts that run here
 		return err

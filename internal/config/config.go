@@ -116,6 +116,8 @@ type Config struct {
 	ExitOnLoss bool
 	// Registry is a service that also knows which nodes are alive. If it has no kind, no registry is used.
 	Registry registry.Settings
+	// StopWithoutRegistry makes a node end when its registry has not answered for Lag.
+	StopWithoutRegistry bool
 	// Balance is the time between two decisions about shards that move because of their load. If it is 0, no
 	// shard moves.
 	Balance time.Duration

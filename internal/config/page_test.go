@@ -50,6 +50,7 @@ var descriptions = map[string]described{
 	"balance":                  {meaning: "time between two decisions about shards that [move because of their load](cluster.md#shards-move-by-load), or `off`; at least two heartbeats; the same on every node"},
 	"recovery":                 {meaning: "`off`: the node starts no sweep of recovery"},
 	"unclaimed":                {meaning: "time after which an assigned attempt that is not known to run is lost"},
+	"registry_away":            {meaning: "`database` or `stop`: what a node does when its [registry](cluster.md#registry) has not answered for `lag`; `stop` ends the node as SIGTERM does"},
 	"on_lease_loss":            {meaning: "`rejoin` or `exit`: what a node does when the other nodes declared it dead"},
 	"lease":                    {meaning: "time for which running tasks outlive a server that is gone, frozen or cut off; in a cluster at least three heartbeats, and at most ¾ of `lag`"},
 	"drain":                    {meaning: "time for which a shutdown waits for running attempts"},

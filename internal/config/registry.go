@@ -16,6 +16,10 @@ func registrySettings() []setting {
 		{name: "registry_password_file", def: text(""), credential: "registry-password", set: func(c *Config, v string) error {
 			return setPath(&c.Registry.PasswordFile, v)
 		}},
+		{name: "registry_away", def: text("database"), set: func(c *Config, v string) error {
+			c.StopWithoutRegistry = v == "stop"
+			return oneOf(v, "database", "stop")
+		}},
 	}
 }
 
@@ -25,7 +29,12 @@ func setRegistry(c *Config, v string) (err error) {
 }
 
 // Judge returns the client of the registry in the settings. It returns nil if there is none.
-func (c *Config) Judge(log *slog.Logger) *registry.Judge { return c.Registry.Judge(log) }
+func (c *Config) Judge(log *slog.Logger) *registry.Judge {
+	if c.StopWithoutRegistry {
+		return c.Registry.Judge(c.Lag, log)
+	}
+	return c.Registry.Judge(0, log)
+}
 
 // Failover returns the shortest silence after which the other nodes may declare this one dead: the lag, or
 // less with a registry.

@@ -37,6 +37,7 @@ type Config struct {
 	Registry Registry
 	Where    string        // the address, for log lines, without secrets
 	TTL      time.Duration // time to live of sessions
+	Patience time.Duration // the length of an outage that Lost reports; 0 means that it reports none
 	Host     host.Host     // the machine; nil means the real one
 	Log      *slog.Logger  // nil if there is none
 }
@@ -58,6 +59,8 @@ type Judge struct {
 	sessions int64 // sessions that began
 	away     time.Time
 	isAway   bool
+
+	lost chan error // capacity 1; see Lost
 }
 
 // NewJudge returns a judge. It makes no call before Run.
@@ -65,7 +68,15 @@ func NewJudge(cfg Config) *Judge {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Judge{cfg: cfg, host: host.Or(cfg.Host), log: cfg.Log}
+	return &Judge{cfg: cfg, host: host.Or(cfg.Host), log: cfg.Log, lost: make(chan error, 1)}
+}
+
+// Lost returns a channel that gets one error when the registry has not answered for Config.Patience.
+func (j *Judge) Lost() <-chan error {
+	if j == nil {
+		return nil
+	}
+	return j.lost
 }
 
 // Quick returns the silence after which a member counts as dead if it has lost its session. It returns 0 if
@@ -229,7 +240,7 @@ func (j *Judge) forget() {
 	j.mu.Unlock()
 }
 
-// told logs when a registry stops answering, and when it answers again.
+// told logs when a registry stops answering, and when it answers again. It also reports a long outage.
 func (j *Judge) told(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -239,6 +250,11 @@ func (j *Judge) told(err error) {
 		j.isAway, j.away = true, now
 		j.log.Warn("the registry does not answer; until it does, only the database tells which members are dead, after the lag",
 			"code", "registry_away", "registry", j.cfg.Where, "err", err)
+	case err != nil && j.cfg.Patience > 0 && now.Sub(j.away) >= j.cfg.Patience:
+		select {
+		case j.lost <- fmt.Errorf("the registry %s has not answered for %v, and registry_away is stop, so this node ends: %w", j.cfg.Where, j.cfg.Patience, err):
+		default:
+		}
 	case err == nil && j.isAway:
 		j.isAway = false
 		j.log.Info("the registry answers again", "code", "registry_back", "registry", j.cfg.Where, "after", now.Sub(j.away).Round(time.Millisecond))

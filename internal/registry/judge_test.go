@@ -128,7 +128,7 @@ func TestJudgeFollowsLife(t *testing.T) {
 // TestNoRegistry: a nil judge judges no member.
 func TestNoRegistry(t *testing.T) {
 	var s registry.Settings
-	j := s.Judge(nil)
+	j := s.Judge(0, nil)
 	j.Run(t.Context(), nil)
 	if j.Gone("it") || j.Quick() != 0 {
 		t.Error("no registry says something")
@@ -201,4 +201,54 @@ func TestHangDelaysNothing(t *testing.T) {
 		cancel()
 		running.Wait()
 	})
+}
+
+// TestLongOutage checks that an outage is reported once it has lasted for the patience of the node, counted
+// without interruption, and never without a patience.
+func TestLongOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		patience time.Duration
+		play     func(f *fake)
+		lost     bool
+	}{
+		"longer than the patience": {20 * time.Second, func(f *fake) { f.set(errAway); time.Sleep(25 * time.Second) }, true},
+		"away from the start":      {20 * time.Second, func(*fake) { time.Sleep(25 * time.Second) }, true},
+		"shorter":                  {20 * time.Second, func(f *fake) { f.set(errAway); time.Sleep(17 * time.Second) }, false},
+		"twice, and each shorter": {20 * time.Second, func(f *fake) {
+			for range 2 {
+				f.set(errAway)
+				time.Sleep(17 * time.Second)
+				f.set(nil, "me")
+				time.Sleep(5 * time.Second)
+			}
+		}, false},
+		"without a patience": {0, func(f *fake) { f.set(errAway); time.Sleep(time.Hour) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{}
+				if name == "away from the start" {
+					f.set(errAway)
+				}
+				j := registry.NewJudge(registry.Config{Registry: f, TTL: 4 * time.Second, Patience: c.patience})
+				ctx, stop := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() { j.Run(ctx, func() (string, string) { return "me", "n1" }) })
+				time.Sleep(5 * time.Second)
+				c.play(f)
+				stop()
+				wg.Wait()
+				select {
+				case err := <-j.Lost():
+					if !c.lost || !errors.Is(err, errAway) {
+						t.Errorf("reported: %v", err)
+					}
+				default:
+					if c.lost {
+						t.Error("not reported")
+					}
+				}
+			})
+		})
+	}
 }

@@ -163,12 +163,13 @@ func (s *Settings) Open() Registry {
 	return &etcd{of: *s}
 }
 
-// Judge returns the judge of the registry. It returns nil if the settings have no registry.
-func (s *Settings) Judge(log *slog.Logger) *Judge {
+// Judge returns the judge of the registry, or nil if the settings have no registry. See Config.Patience for
+// patience.
+func (s *Settings) Judge(patience time.Duration, log *slog.Logger) *Judge {
 	if s.Kind == "" {
 		return nil
 	}
-	return NewJudge(Config{Registry: s.Open(), Where: s.Where(), TTL: s.TTL, Log: log})
+	return NewJudge(Config{Registry: s.Open(), Where: s.Where(), TTL: s.TTL, Patience: patience, Log: log})
 }
 
 // password reads the password of the user. It is called for each session, so that the password can be changed
