@@ -219,6 +219,7 @@ const (
 	ProblemForbidden       = sdk.ProblemForbidden
 	ProblemForeignHost     = sdk.ProblemForeignHost
 	ProblemForeignOrigin   = sdk.ProblemForeignOrigin
+	ProblemFourEyes        = sdk.ProblemFourEyes
 	ProblemFull            = sdk.ProblemFull
 	ProblemIdempotency     = sdk.ProblemIdempotency
 	ProblemInternal        = sdk.ProblemInternal

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/store"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -105,5 +107,134 @@ func TestApprovalNeedsAToken(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFourEyes: the starter of a run is also the person who fired its trigger by hand, who made its backfill,
+// or who started the run that called it. explain says who may not decide, and the audit log names the refused
+// attempt. A run that an event started has no starter.
+func TestFourEyes(t *testing.T) {
+	c := testConfig(t, nil)
+	n, k, stop := startNode(t, c)
+	bearer := map[string]string{}
+	call := func(who, method, path, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, n.URL()+api.Prefix+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.asUser(req); who != "" {
+			req.Header.Set("Authorization", "Bearer "+bearer[who])
+		}
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	must := func(who, method, path, body string, into any) {
+		t.Helper()
+		status, text := call(who, method, path, body)
+		if err := json.Unmarshal([]byte(text), into); err != nil || status/100 != 2 {
+			t.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
+		}
+	}
+	for _, name := range []string{"ann", "bob"} {
+		var made api.NewToken
+		must("", "POST", "/users", `{"name":"`+name+`","roles":[{"role":"admin"}]}`, &api.User{})
+		must("", "POST", "/tokens", `{"kind":"api","name":"token of `+name+`","for":"`+name+`"}`, &made)
+		bearer[name] = made.Secret
+	}
+	for name, source := range map[string]string{
+		"pay":  "name: pay\ntriggers: [{name: t, cron: '0 0 1 1 *'}, {name: e, event: {type: paid}}]\ntasks:\n  ok: {approval: {four_eyes: true, message: Pay?}}\n",
+		"call": "name: call\ntasks:\n  ok: {workflow: pay}\n",
+	} {
+		if _, err := k.Apply(t.Context(), name, api.ApplyRequest{Source: source}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]bool{}
+	waits := func(origin string) string {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			var runs api.List[api.Run]
+			must("", "GET", "/runs?workflow=pay&state=suspended", "", &runs)
+			for _, run := range runs.Items {
+				if !seen[run.ID] {
+					if seen[run.ID] = true; run.Origin != origin {
+						t.Errorf("the run has the origin %s, want %s", run.Origin, origin)
+					}
+					return run.ID
+				}
+			}
+		}
+		t.Fatalf("no run of the origin %s waits", origin)
+		return ""
+	}
+	starts := map[string]func(){
+		"api":    func() { must("ann", "POST", "/runs", `{"workflow":"pay"}`, &api.Run{}) },
+		"manual": func() { must("ann", "POST", "/schedules/default/pay/t:trigger", `{}`, &json.RawMessage{}) },
+		"backfill": func() {
+			must("ann", "POST", "/backfills", `{"workflow":"pay","trigger":"t","from":"2024-12-31T00:00:00Z","to":"2025-01-02T00:00:00Z"}`, &api.Backfill{})
+		},
+		"parent": func() { must("ann", "POST", "/runs", `{"workflow":"call"}`, &api.Run{}) },
+		"sensor": func() {
+			must("ann", "POST", "/events", `{"specversion":"1.0","id":"1","source":"t","type":"paid"}`, &json.RawMessage{})
+		},
+	}
+	for origin, start := range starts {
+		start()
+		id := waits(origin)
+		status, text := call("ann", "POST", "/runs/"+id+"/tasks/ok:approve", `{}`)
+		if origin == "sensor" {
+			if status != 200 {
+				t.Errorf("%s: %d %s", origin, status, text)
+			}
+			continue
+		}
+		if status != 403 || !strings.Contains(text, "ann started run "+id) {
+			t.Errorf("%s: %d %s", origin, status, text)
+		}
+		var why, other api.Explanation
+		must("ann", "GET", "/runs/"+id+"/tasks/ok/explain", "", &why)
+		if r := why.Reasons[0]; r.What != "task ok waits for a person other than ann to approve: Pay?" || r.Args["refused"] == nil {
+			t.Errorf("%s: explained to the starter: %+v", origin, r)
+		}
+		must("bob", "GET", "/runs/"+id+"/tasks/ok/explain", "", &other)
+		if r := other.Reasons[0]; r.Args["refused"] != nil || r.Args["starter"] != "ann" {
+			t.Errorf("%s: explained to another person: %+v", origin, r)
+		}
+		must("bob", "POST", "/runs/"+id+"/tasks/ok:approve", `{}`, &api.Task{})
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := stop(); err != nil { // the end of the node writes the rows of refused calls
+		t.Fatal(err)
+	}
+	db, err := dbadmin.OpenReadOnly(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.AuditList(t.Context(), store.AuditQuery{Verb: "run.approve", Principal: "ann", Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := map[string]bool{}
+	for _, r := range rows {
+		run, _, _ := strings.Cut(strings.TrimPrefix(r.Object, "/runs/"), "/")
+		if r.Outcome == store.AuditRefused && r.Namespace == "default" && r.Detail == "four_eyes: ann started run "+run {
+			refused[run] = true
+		}
+	}
+	if len(refused) != len(starts)-1 {
+		t.Errorf("the rows of refused attempts: %+v", rows)
 	}
 }

@@ -32,7 +32,7 @@ type Fold struct {
 
 // foldKind identifies the refused calls that one row counts.
 type foldKind struct {
-	principal, address, verb, action string
+	principal, address, verb, action, object, detail string
 }
 
 // NewFold returns an empty count.
@@ -40,17 +40,17 @@ func NewFold(now dag.Micros) *Fold {
 	return &Fold{kinds: map[foldKind]*store.Audit{}, room: foldBurst, filled: now}
 }
 
-// Add counts a refused call. It does not store the object or the request.
+// Add counts a refused call. It does not store the request.
 func (f *Fold) Add(now dag.Micros, r store.Audit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := foldKind{r.Principal, r.Address, r.Verb, r.Action}
+	key := foldKind{r.Principal, r.Address, r.Verb, r.Action, r.Object, r.Detail}
 	is := f.kinds[key]
 	switch {
 	case is != nil:
 	case len(f.kinds) < foldKinds:
 		is = &store.Audit{Principal: r.Principal, Kind: r.Kind, Token: r.Token, Session: r.Session, Address: r.Address, Verb: r.Verb, Action: r.Action,
-			Namespace: r.Namespace, Detail: r.Detail, At: now}
+			Object: r.Object, Namespace: r.Namespace, Detail: r.Detail, At: now}
 		f.kinds[key] = is
 	default:
 		is = f.other(now)

@@ -33,6 +33,16 @@ type Header struct {
 	Created  Micros
 }
 
+// Starter returns the user who started the run by hand, or by a backfill. For the run of a call, this is the
+// starter of the first run that called. It is "" if a schedule, an event or a program in a database started
+// the run.
+func (h *Header) Starter() string {
+	if h.Origin == OriginEnqueue || h.Origin == OriginRecovery {
+		return ""
+	}
+	return h.User
+}
+
 // Run is one execution in memory, which the owner of its shard steps. Params is dropped from the header after
 // the first flush unless conditions read it.
 type Run struct {

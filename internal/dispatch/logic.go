@@ -30,7 +30,7 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		return engine.Prepared{}, err
 	}
 	if by := v.Tasks[t].Approval; by != nil {
-		is := engine.Prepared{By: by.By, Message: by.Message}
+		is := engine.Prepared{By: by.By, Message: by.Message, FourEyes: by.FourEyes}
 		if len(by.Form) > 0 {
 			is.Form, err = json.Marshal(by.Form)
 		}

@@ -27,7 +27,7 @@ type outside struct{ Preparer }
 
 func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (inspect.Missing, error) {
 	is, err := o.Prepare(ctx, PrepareQuery{Row: row, Graph: g, Task: t, Token: token})
-	return inspect.Missing{By: is.By, Message: is.Message, Form: is.Form, Later: is.Later, Why: is.Why}, err
+	return inspect.Missing{By: is.By, Message: is.Message, Form: is.Form, FourEyes: is.FourEyes, Later: is.Later, Why: is.Why}, err
 }
 
 // Looks lets a Preparer request checks of deferred tasks of kind dag.Dependent.

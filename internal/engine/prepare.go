@@ -39,7 +39,9 @@ type Prepared struct {
 	By      []string   // the principals that may decide about an approval; nil means all principals
 	Message string     // the question that an approval asks
 	Form    []byte     // the fields of an approval's form, a JSON array; nil if there is none
-	Items   *dag.Items // foreach: its items
+	// FourEyes says that the person who started the run may not decide about the approval.
+	FourEyes bool
+	Items    *dag.Items // foreach: its items
 	// Tell is the message of a task that sends one, if the message is not recorded yet.
 	Tell *alert.Told
 	// For a call: the current version of the workflow, and the parameters of the run. If Workflow is 0, there

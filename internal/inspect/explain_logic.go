@@ -35,7 +35,6 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 	g, a := x.Graph, &t.Attempts[len(t.Attempts)-1]
 	r := Reason{Kind: g.Logic(t.ID).Name(), Args: args{"task": t.Name}, Since: a.Assigned,
 		Expected: a.RetryAt}
-	address := x.run.ID.String() + "/" + t.Name
 	switch g.Kind(t.ID) {
 	case dag.Wait:
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant", t.Name), "that instant"
@@ -45,24 +44,8 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 			r.Code = "wait_instant"
 		}
 	case dag.Approval:
-		r.What = fmt.Sprintf("task %s waits for a person to approve", t.Name)
 		r.Code, r.Actions = "approval", on(x.run.ID, t.Name, "approve")
-		asked := x.asked(ctx, g, t, a)
-		if len(asked.By) > 0 {
-			r.Holder = strings.Join(asked.By, " or ")
-			r.What, r.Args["by"] = fmt.Sprintf("task %s waits for %s to approve", t.Name, r.Holder), asked.By
-		}
-		if asked.Message != "" {
-			r.What, r.Args["message"] = r.What+": "+asked.Message, asked.Message
-		}
-		r.Unblocks = "skein task approve " + address + ", or with --reject"
-		if len(asked.Form) > 0 {
-			r.Args["form"] = json.RawMessage(asked.Form)
-			r.Unblocks = "skein task approve " + address + asked.flags() + ", or with --reject"
-		}
-		if a.RetryAt != 0 {
-			r.Unblocks += "; without a decision by the expected time, the task fails"
-		}
+		x.explainApproval(ctx, g, t, a, &r)
 	case dag.Foreach:
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits for its %d instances", t.Name, len(g.Instances(t.ID))), "their end"
 		r.Code, r.Args["instances"] = "foreach_instances", len(g.Instances(t.ID))
@@ -82,6 +65,37 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 	}
 	x.add(r)
 	return nil
+}
+
+// explainApproval explains an approval that waits for a decision.
+func (x *explaining) explainApproval(ctx context.Context, g *dag.Graph, t *TaskView, a *AttemptView, r *Reason) {
+	asked, who := x.asked(ctx, g, t, a), "a person"
+	if len(asked.By) > 0 {
+		r.Holder = strings.Join(asked.By, " or ")
+		who, r.Args["by"] = r.Holder, asked.By
+	}
+	starter := ""
+	if asked.FourEyes {
+		r.Args["four_eyes"] = true
+		if starter = x.run.Starter(); starter != "" {
+			who, r.Args["starter"] = who+" other than "+starter, starter
+		}
+	}
+	r.What = fmt.Sprintf("task %s waits for %s to approve", t.Name, who)
+	if asked.Message != "" {
+		r.What, r.Args["message"] = r.What+": "+asked.Message, asked.Message
+	}
+	address, form := x.run.ID.String()+"/"+t.Name, ""
+	if len(asked.Form) > 0 {
+		r.Args["form"], form = json.RawMessage(asked.Form), asked.flags()
+	}
+	r.Unblocks = "skein task approve " + address + form + ", or with --reject"
+	if starter != "" {
+		r.Unblocks += ", by another person than " + starter + ", who started the run (four_eyes)"
+	}
+	if a.RetryAt != 0 {
+		r.Unblocks += "; without a decision by the expected time, the task fails"
+	}
 }
 
 // asked returns the question of an approval, and the principals that may decide if the workflow names them.

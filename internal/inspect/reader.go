@@ -82,11 +82,13 @@ type Outside interface {
 
 // Missing describes the event for which a deferred task waits.
 type Missing struct {
-	By      []string      // approval: the principals that may decide; nil means all
-	Message string        // the question of an approval
-	Form    []byte        // the fields of an approval's form, a JSON array; nil if there is none
-	Later   time.Duration // the time until the owner checks again; 0 if the wait is over
-	Why     Reason
+	By      []string // approval: the principals that may decide; nil means all
+	Message string   // the question of an approval
+	Form    []byte   // the fields of an approval's form, a JSON array; nil if there is none
+	// FourEyes says that the person who started the run may not decide about an approval.
+	FourEyes bool
+	Later    time.Duration // the time until the owner checks again; 0 if the wait is over
+	Why      Reason
 }
 
 // Reader reads a store. Its methods may be called from any goroutine.

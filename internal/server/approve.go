@@ -103,8 +103,9 @@ func mayPass(ctx context.Context, s *Server, id dag.RunID, task string) error {
 	return s.mayApprove(ctx, &row, task)
 }
 
-// mayApprove allows an approval only to the users and services that the workflow names. It does not compare
-// the names of tokens, which prove nothing.
+// mayApprove allows an approval only to the users and services that the workflow names, and, if the approval
+// has four_eyes, not to the person who started the run. It does not compare the names of tokens, which prove
+// nothing.
 func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) error {
 	def, err := s.definition(ctx, &store.Workflow{ID: row.Workflow}, row.Version)
 	if err != nil {
@@ -115,12 +116,15 @@ func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) e
 		return notFound("run %s has no approval %q", row.ID, task)
 	}
 	by, name := def.Tasks[i].Approval.By, auth.Identity(ctx)
-	switch {
-	case len(by) == 0 || name != "" && slices.Contains(by, name):
-		return nil
-	case name == "":
-		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, and this call proves no name; sign in as that user, or show a token of that user (skein token create --for NAME)",
-			task, strings.Join(by, " or "))
+	if len(by) > 0 && (name == "" || !slices.Contains(by, name)) {
+		all, who := strings.Join(by, " or "), "not by "+name
+		if name == "" {
+			who = "and this call proves no name; sign in as that user, or show a token of that user (skein token create --for NAME)"
+		}
+		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, %s", task, all, who).about("not_approver", "task", task, "by", all)
 	}
-	return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, not by %s", task, strings.Join(by, " or "), name)
+	if def.Tasks[i].Approval.FourEyes {
+		return fourEyes(ctx, s, row, task)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -143,6 +144,18 @@ func recordAudit(ctx context.Context, s *Server) error {
 	return unread(s.cfg.Audits.AddAudit(ctx, row))
 }
 
+// noteRefused gives the audit row of a refused call about a run the object, its namespace and the reason.
+func noteRefused(ctx context.Context, s *Server, run dag.RunID, why string) {
+	rec, ok := ctx.Value(recorderKey{}).(*recorder)
+	if !ok {
+		return
+	}
+	rec.refused = &store.Audit{Detail: why}
+	if n, err := s.runName(ctx, run); err == nil {
+		rec.refused.Namespace, _ = cutName(n.workflow)
+	}
+}
+
 // RefusedCall describes a call that was refused because of its credential. by is the token, or nil if it is
 // not known.
 func RefusedCall(r *http.Request, v access.Verb, by *store.Token) store.Audit {
@@ -166,6 +179,9 @@ func countRefused(s *Server, r *http.Request, rec *recorder) {
 	row, _ := access.Match(r)
 	is := callerOf(r, rec.user)
 	is.Verb, is.Action, is.Request = row.Verb.String(), row.Method+" "+row.Path, ""
+	if noted := rec.refused; noted != nil {
+		is.Object, is.Namespace, is.Detail = objectOf(r), noted.Namespace, noted.Detail
+	}
 	s.cfg.Auditor.Refuse(is)
 }
 

@@ -374,10 +374,11 @@ func (s *Server) recovered(rec *recorder, r *http.Request, p any) {
 type recorder struct {
 	http.ResponseWriter
 	status  int
-	header  http.Header // the header of the request
-	user    string      // the caller
-	hidden  bool        // the caller must not learn whether the object exists
-	written func()      // if it is set, it is called when the answer has been written
+	header  http.Header  // the header of the request
+	user    string       // the caller
+	hidden  bool         // the caller must not learn whether the object exists
+	refused *store.Audit // the namespace and detail of the audit row of a refused call; nil if not noted
+	written func()       // if it is set, it is called when the answer has been written
 }
 
 func (w *recorder) end() {

@@ -205,6 +205,9 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	if err := s.hasTask(w, sub.Version, req.From); err != nil {
 		return sub, err
 	}
+	if err := mayBeginAt(ctx, s, w, sub.Version, req.From); err != nil {
+		return sub, err
+	}
 	if sub.Params, err = def.CheckParams(req.Params, time.Now()); err != nil {
 		return sub, invalidParams(err)
 	}

@@ -263,6 +263,9 @@ func (s *Server) explain(ctx context.Context, in *RunPath, task string, limit in
 	}
 	out := api.Explanation{ID: x.ID, State: x.State, Reasons: []api.Reason{}}
 	for i := range x.Reasons[:min(len(x.Reasons), limit)] {
+		if err := addRefusal(ctx, s, id, &x.Reasons[i]); err != nil {
+			return nil, err
+		}
 		out.Reasons = append(out.Reasons, reasonOf(&x.Reasons[i]))
 	}
 	return &jsonOut[api.Explanation]{Body: out}, nil

@@ -53,6 +53,11 @@ func (s *Server) onTask(ctx context.Context, in *TaskPath, key, name string, c e
 			return nil, err
 		}
 	}
+	if c.Mark == dag.MarkRetry {
+		if err := mayForce(ctx, s, id, in.Task); err != nil {
+			return nil, err
+		}
+	}
 	c.Run, c.Task, c.Actor = id, in.Task, userOf(ctx)
 	scope := "POST /runs/" + id.String() + "/tasks/" + in.Task + ":" + name
 	status, err := s.once(ctx, key, &c, scope)

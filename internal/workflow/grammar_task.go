@@ -91,6 +91,7 @@ func taskActionsLater() []key {
 		{name: "wait", doc: "Waits for a duration, until an instant, until a condition holds, or for an event, and holds no slot.", shape: wait()},
 		{name: "approval", doc: "Waits until somebody approves, and holds no slot.", shape: object("a mapping such as {by: [ops], timeout: 4h}",
 			key{name: "by", doc: "Who may approve; without it anybody.", shape: approvers()},
+			key{name: "four_eyes", doc: "Whether the person who started the run may not decide; default: false.", shape: boolean()},
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")},
 			key{name: "form", doc: "Typed fields that a person fills in to approve; each becomes an output of the task.", shape: formShape()})},

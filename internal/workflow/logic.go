@@ -29,7 +29,51 @@ type Approval struct {
 	By      []string `json:"by,omitempty"` // users; empty means any user
 	Message string   `json:"message,omitempty"`
 	Form    []Field  `json:"form,omitempty"` // fields that a person fills in to approve
+	// FourEyes says that the person who started the run may not decide. See MarshalJSON for its stored form.
+	FourEyes bool `json:"-"`
 }
+
+// approvalFields is an Approval without its methods.
+type approvalFields Approval
+
+// approvalRow is the stored form of an approval.
+type approvalRow struct {
+	approvalFields
+	FourEyes *fourEyes `json:"four_eyes,omitempty"`
+}
+
+// fourEyes is the stored form of FourEyes, with the real By.
+type fourEyes struct {
+	By []string `json:"by,omitempty"`
+}
+
+// onlyNewer is the By of a stored approval with FourEyes. No user or service has such a name. A node of an
+// earlier version reads only By, so it refuses every decision.
+var onlyNewer = []string{"a caller of a node that knows four_eyes"}
+
+// MarshalJSON returns the stored form.
+func (a Approval) MarshalJSON() ([]byte, error) {
+	row := approvalRow{approvalFields: approvalFields(a)}
+	if a.FourEyes {
+		row.FourEyes, row.By = &fourEyes{a.By}, onlyNewer
+	}
+	return marshal(row)
+}
+
+// UnmarshalJSON reads the stored form.
+func (a *Approval) UnmarshalJSON(data []byte) error {
+	row := approvalRow{}
+	if err := json.Unmarshal(data, &row); err != nil {
+		return err
+	}
+	if *a = Approval(row.approvalFields); row.FourEyes != nil {
+		a.FourEyes, a.By = true, row.FourEyes.By
+	}
+	return nil
+}
+
+// Protected reports whether not every caller with the right to approve may decide.
+func (a *Approval) Protected() bool { return a.FourEyes || len(a.By) > 0 }
 
 // Branch is one choice of a switch.
 type Branch struct {

@@ -90,6 +90,9 @@ func (r *reader) wait(t *Task, n *node, at string) {
 func (r *reader) approval(t *Task, n *node, at string) {
 	a := n.get("approval")
 	t.Approval = &Approval{By: texts(a.get("by")), Message: a.get("message").str()}
+	if four := a.get("four_eyes"); four != nil {
+		t.Approval.FourEyes, _ = four.bool()
+	}
 	var asked []Output
 	t.Approval.Form, asked = r.form(a.get("form"), join(at, "form"))
 	t.Outputs = slices.Concat(approvalOutputs, asked)

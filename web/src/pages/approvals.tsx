@@ -9,7 +9,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, RunLink, WorkflowLink } from '../kit/parts'
 import { liveKey, useWatch } from '../live/live'
 import { rich, t } from '../text/t'
-import { formOf, messageOf, taskOfAction } from './approvalsdata'
+import { formOf, messageOf, refusalOf, taskOfAction } from './approvalsdata'
 import { Answer } from './approve'
 import { Head } from './head'
 import { What } from './reasons'
@@ -108,7 +108,9 @@ function Item({ run, reason, task }: { run: Run; reason: Reason; task: Task['nam
             .join(' · ')}
         </p>
       ) : null}
-      {task ? <Answer run={run} task={task} form={formOf(reason)} keys={false} /> : null}
+      {task ? (
+        <Answer run={run} task={task} form={formOf(reason)} refusal={refusalOf(reason)} keys={false} />
+      ) : null}
     </li>
   )
 }

@@ -1,5 +1,6 @@
 import { Failure } from '../api/client'
 import type { Reason } from '../api/types'
+import { byCode } from '../text/t'
 import { typed } from './startdata'
 import type { Asked } from './valuefield'
 
@@ -18,6 +19,16 @@ export function taskOfAction(reason: Pick<Reason, 'actions' | 'args'>): string |
 export function messageOf(reason: Pick<Reason, 'args'>): string | undefined {
   const text = (reason.args as Record<string, unknown> | undefined)?.message
   return typeof text === 'string' && text !== '' ? text : undefined
+}
+
+/** Why the caller must not decide about an approval, in the language of the page. */
+export function refusalOf(reason: Pick<Reason, 'args'>): { text: string; isTranslated: boolean } | undefined {
+  const refused = (reason.args as Record<string, unknown> | undefined)?.refused as
+    | { detail: string; about?: string; args?: Record<string, string> }
+    | undefined
+  if (!refused) return undefined
+  const words = byCode(`detail.${refused.about}`, refused.args)
+  return { text: words ?? refused.detail, isTranslated: words !== undefined }
 }
 
 type FormField = {

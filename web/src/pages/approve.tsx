@@ -8,7 +8,7 @@ import { toast } from '../kit/dialog'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { t } from '../text/t'
-import { answersOf, faultsOf, formOf, messageOf } from './approvalsdata'
+import { answersOf, faultsOf, formOf, messageOf, refusalOf } from './approvalsdata'
 import { fault } from './startdata'
 import { type Asked, ValueField } from './valuefield'
 
@@ -21,20 +21,35 @@ export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys
   return (
     <>
       {asked ? <p className="asked">{asked}</p> : null}
-      <Answer run={run} task={task.name} form={formOf(asks)} keys={keys} />
+      <Answer run={run} task={task.name} form={formOf(asks)} refusal={refusalOf(asks)} keys={keys} />
     </>
   )
 }
 
-/** The answer to an approval task, with the fields of its form and a comment. */
-export function Answer({ run, task, form, keys }: { run: Run; task: string; form: Asked[]; keys: boolean }) {
+/**
+ * The answer to an approval task, with the fields of its form and a comment. refusal says why the caller must not
+ * answer.
+ */
+export function Answer({
+  run,
+  task,
+  form,
+  refusal,
+  keys,
+}: {
+  run: Run
+  task: string
+  form: Asked[]
+  refusal: ReturnType<typeof refusalOf>
+  keys: boolean
+}) {
   const [comment, setComment] = useState('')
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>(new Map())
   const [tried, setTried] = useState(false)
   const [error, setError] = useState<Error>()
   const { run: act, isPending } = useVerb(setError)
   const fields = useRef<HTMLFieldSetElement>(null)
-  const allowed = useCan()('run.approve', run.namespace)
+  const allowed = useCan()('run.approve', run.namespace) && !refusal
   const refused = faultsOf(error)
   const wrong = (f: Asked) => {
     const text = texts.get(f.name)
@@ -93,6 +108,12 @@ export function Answer({ run, task, form, keys }: { run: Run; task: string; form
       <Button kind="danger" isDisabled={!allowed || isPending} onPress={() => answer(true)}>
         {t('Reject')}
       </Button>
+      {refusal ? (
+        <p className="sub" role="note">
+          {t('You cannot decide here:')}{' '}
+          <span lang={refusal.isTranslated ? undefined : 'en'}>{refusal.text}</span>
+        </p>
+      ) : null}
       {error && refused.size === 0 ? <ProblemBox error={error} /> : null}
     </div>
   )

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { answersOf, formOf, taskOfAction } from '../../src/pages/approvalsdata'
+import { answersOf, formOf, refusalOf, taskOfAction } from '../../src/pages/approvalsdata'
 import { backfillCommand, requestOf } from '../../src/pages/backfilldata'
 import { choiceOf } from '../../src/pages/bulk'
 
@@ -10,6 +10,12 @@ test('the task that an approval is about', () => {
     'sign off/eu',
   )
   expect(taskOfAction({ args: {}, actions: [] })).toBeUndefined()
+})
+
+test('why the caller must not decide about an approval', () => {
+  expect(refusalOf({ args: {} })).toBeUndefined()
+  const refused = { detail: 'ann started run 1', about: 'four_eyes', args: { starter: 'ann' } }
+  expect(refusalOf({ args: { refused } })).toEqual({ text: 'ann started run 1', isTranslated: false })
 })
 
 test('a backfill is asked for as the form says, with the usual values left out', () => {

@@ -84,6 +84,7 @@ const (
 	ProblemForeignHost     = "/problems/foreign-host"
 	ProblemForeignOrigin   = "/problems/foreign-origin"
 	ProblemNotAllowed      = "/problems/not-allowed"
+	ProblemFourEyes        = "/problems/four-eyes"
 	ProblemSignature       = "/problems/bad-signature"
 	ProblemUnauthenticated = "/problems/unauthenticated"
 	ProblemForbidden       = "/problems/forbidden"
@@ -200,6 +201,9 @@ var problemKinds = []ProblemKind{
 	{ProblemNotAllowed, []int{403}, "Not an approver of this task",
 		"The task is approved by other people or groups.",
 		"Ask one of the approvers that `detail` names."},
+	{ProblemFourEyes, []int{403}, "The starter of the run may not decide",
+		"The approval has `four_eyes`, and the caller started the run, or cannot be told apart from the person who did.",
+		"Ask another approver: a person who neither started the run nor has made a token for it."},
 	{ProblemSignature, []int{401}, "The signature is not valid",
 		"The call of a webhook is not signed with its secret, is too old, or came to another trigger before.",
 		"Check the secret and the clock of the caller, and give each webhook a secret of its own."},

@@ -496,6 +496,7 @@ export const admin = {
   '{task} was approved.': '{task} 已批准。',
   'Form of {task}': '{task} 的表单',
   Comment: '备注',
+  'You cannot decide here:': '您不能在此审批：',
   'Comment (optional)': '备注（可选）',
   Approve: '批准',
   Reject: '拒绝',

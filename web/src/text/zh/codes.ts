@@ -31,6 +31,7 @@ export const codes = {
   'problem.sign_in_no_name': '账号没有可用的名称',
   'problem.sign_in_disabled': '用户已停用',
   'problem.not_allowed': '您不是此任务的审批人',
+  'problem.four_eyes': '启动运行的人不能审批',
   'problem.bad_signature': '签名无效',
   'problem.foreign_host': '主机名不属于此服务器',
   'problem.foreign_origin': '来源不属于此服务器',
@@ -44,6 +45,16 @@ export const codes = {
   'detail.no_trigger': '工作流 {workflow} 没有触发器 {trigger}。',
   'detail.no_backfill': '没有补数 {backfill}。',
   'detail.no_right': '此调用需要[命名空间 {namespace} 中的]权限 {verb}。请向管理员申请具有该权限的角色。',
+  'detail.not_approver': '任务 {task} 由 {by} 审批。',
+  'detail.not_approver_from': '从任务 {from} 开始会跳过由 {by} 审批的任务 {task}。',
+  'detail.four_eyes': '{starter} 启动了运行 {run}，任务 {task} 设置了 four_eyes：须由另一人批准或拒绝。',
+  'detail.four_eyes_token':
+    '{starter} 启动了运行 {run}，也创建了此调用的令牌。任务 {task} 设置了 four_eyes：须由另一人批准或拒绝。',
+  'detail.four_eyes_maker':
+    '{starter} 启动了运行 {run}，而 {caller} 创建过 {starter} 的令牌。任务 {task} 设置了 four_eyes：须由另一人批准或拒绝。',
+  'detail.four_eyes_unproven':
+    '{starter} 启动了运行 {run}，而此调用未证明用户身份。任务 {task} 设置了 four_eyes：请以另一用户登录。',
+  'detail.four_eyes_from': '从任务 {from} 开始会跳过设置了 four_eyes 的审批 {task}。',
   'detail.run_ended': '运行 {run} 已结束：{state}。',
   'detail.workflow_state': '工作流 {workflow} 的状态：{state}。',
   'detail.trigger_state': '触发器 {trigger} 的状态：{state}。',

@@ -104,6 +104,7 @@ export const fileKeys: Record<string, string> = {
 
   'tasks.*.approval': '等待有人批准，不占槽位。',
   'approval.by': '谁可以批准；未指定时任何人都可以。',
+  'approval.four_eyes': '启动运行的人是否不能审批；默认：false。',
   'approval.message': '询问的内容。',
   'approval.timeout': '等待多久；超过后失败。',
   'approval.form': '批准时由人填写的带类型的字段；每个字段成为任务的一个输出。',
