@@ -96,6 +96,9 @@ func (d *DB) enlist(list string, n int64, on bool) error {
 
 // enlistTags puts a run on the lists of its tags or removes it from them.
 func enlistTags(d *DB, tags dag.Tags, n int64, on bool) error {
+	if tags == "" {
+		return nil // the loop would allocate its iterator for each run
+	}
 	for tag := range tags.Lines() {
 		if err := d.enlist(tagList(tag), n, on); err != nil {
 			return err
