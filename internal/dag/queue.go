@@ -3,7 +3,6 @@ package dag
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"slices"
 	"time"
 )
@@ -470,7 +469,7 @@ func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
 
 func (q *Queue) put(s *seat, r *Run) {
 	s.queue, s.run = q, r
-	heap.Push(&q.levels[r.Priority], s)
+	q.levels[r.Priority].push(s)
 	q.n++
 }
 
@@ -479,7 +478,7 @@ func (q *Queue) Remove(r *Run) { q.remove(&r.seat) }
 
 func (q *Queue) remove(s *seat) {
 	if s.queue == q {
-		heap.Remove(&q.levels[s.run.Priority], int(s.where))
+		q.levels[s.run.Priority].remove(int(s.where))
 		q.counted(s, 0)
 		s.queue = nil
 		q.n--
@@ -535,32 +534,6 @@ func earlier(a, b *Run) bool {
 		return a.Created < b.Created
 	}
 	return bytes.Compare(a.ID[:], b.ID[:]) < 0
-}
-
-// runHeap is a heap by submission. Its members know their index.
-type runHeap []*seat
-
-func (h runHeap) Len() int           { return len(h) }
-func (h runHeap) Less(i, j int) bool { return earlier(h[i].run, h[j].run) }
-
-func (h runHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].where, h[j].where = int32(i), int32(j)
-}
-
-func (h *runHeap) Push(x any) {
-	s := x.(*seat)
-	s.where = int32(len(*h))
-	*h = append(*h, s)
-}
-
-func (h *runHeap) Pop() any {
-	old := *h
-	last := len(old) - 1
-	s := old[last]
-	old[last] = nil
-	*h = old[:last]
-	return s
 }
 
 // Queued reports whether the run has a position in a queue of ready tasks.
