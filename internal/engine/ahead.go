@@ -87,7 +87,7 @@ func (w *writer) plain(items []item) bool {
 	}
 	for i := range items {
 		it := &items[i]
-		alone := it.submit != nil || it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvStarted || it.ev.Kind == dag.EvSplit
+		alone := it.submit != nil || it.kind() == dag.EvReport || it.kind() == dag.EvStarted || it.kind() == dag.EvSplit
 		if !alone || it.define != nil || it.ask != nil || it.op != nil || it.req != nil {
 			return false
 		}
@@ -193,7 +193,7 @@ func (w *writer) simple(it *item) bool {
 	if it.submit != nil {
 		return !it.submit.named
 	}
-	return (it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvStarted || it.ev.Kind == dag.EvSplit) && w.runs[it.run] != nil
+	return (it.kind() == dag.EvReport || it.kind() == dag.EvStarted || it.kind() == dag.EvSplit) && w.runs[it.run] != nil
 }
 
 // arrive waits for the end of a flight.

@@ -197,7 +197,7 @@ func sameBody(was, is []byte) error {
 
 // event steps the run of an event.
 func (w *writer) event(it *item) answer {
-	ev := &it.ev
+	ev := it.ev
 	k := dag.KeyOf(it.run, ev.Task, ev.Token)
 	switch {
 	case ev.Kind == dag.EvReport || it.gone: // the attempt has ended, so this transaction can use its slot
@@ -231,7 +231,7 @@ func (w *writer) event(it *item) answer {
 // step steps a run that is in memory.
 func (w *writer) step(it *item, r *dag.Run) answer {
 	w.tx.current = r
-	ev, gated, err := w.waits(r, &it.ev)
+	ev, gated, err := w.waits(r, it.ev)
 	if err != nil {
 		w.broken(err)
 		return answer{run: it.run, err: err}

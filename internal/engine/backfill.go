@@ -323,7 +323,7 @@ func (s *schedule) changeBackfill(id int64, state, actor string) answer {
 	from := map[string]string{store.BackfillPaused: store.BackfillRunning, store.BackfillRunning: store.BackfillPaused}[state]
 	switch {
 	case b.State == state:
-		return answer{backfill: *b}
+		return answer{more: &result{backfill: *b}}
 	case state == store.BackfillCancelled && (b.State == store.BackfillRunning || b.State == store.BackfillPaused):
 	case from == "" || b.State != from:
 		return answer{err: fmt.Errorf("%w: backfill %d is %s", errkind.ErrConflict, id, b.State)}
@@ -337,7 +337,7 @@ func (s *schedule) changeBackfill(id int64, state, actor string) answer {
 	case store.BackfillCancelled:
 		s.stopWaiting(id, actor)
 	}
-	return answer{backfill: next}
+	return answer{more: &result{backfill: next}}
 }
 
 // stopWaiting ends the runs of a backfill that wait at a gate.
@@ -361,7 +361,7 @@ func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *stor
 	}
 	b.ID = e.host.Now().UnixMicro() // the id is chosen here, so that a second application finds the same row
 	a, err := e.operated(ctx, once, func(w *writer) answer { return w.schedule.startBackfill(b) })
-	return a.backfill, err
+	return a.result().backfill, err
 }
 
 // ChangeBackfill pauses (store.BackfillPaused), resumes (store.BackfillRunning) or cancels
@@ -375,7 +375,7 @@ func (e *Engine) ChangeBackfill(ctx context.Context, id int64, state, actor stri
 		b, err := e.store.Backfill(ctx, id)
 		return b, errkind.FromStore(fmt.Sprintf("backfill %d", id), err)
 	}
-	return a.backfill, err
+	return a.result().backfill, err
 }
 
 func (s *schedule) startBackfill(b store.Backfill) answer {
@@ -398,7 +398,7 @@ func (s *schedule) startBackfill(b store.Backfill) answer {
 			return answer{err: err}
 		}
 		if is.Workflow == b.Workflow && bytes.Equal(is.Spec, b.Spec) {
-			return answer{backfill: *is, existing: true}
+			return answer{more: &result{backfill: *is}, existing: true}
 		}
 	}
 	b.Shard, b.State, b.Started, b.Ended, b.Failed = wf.Shard, store.BackfillRunning, 0, 0, 0
@@ -407,5 +407,5 @@ func (s *schedule) startBackfill(b store.Backfill) answer {
 	s.txn().filled[b.ID] = true
 	s.backfills.known[b.ID] = &b
 	s.backfills.open[b.ID] = true
-	return answer{backfill: b}
+	return answer{more: &result{backfill: b}}
 }

@@ -155,7 +155,7 @@ func (in Intake) Take(ctx context.Context, k store.TriggerKey, b Batch) (Taken, 
 	}
 	spec := t.Spec
 	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.schedule.takeBatch(k, &b, &h, spec) })
-	return a.taken, err
+	return a.result().taken, err
 }
 
 // takeBatch applies a batch. h was computed for the declaration spec.
@@ -185,7 +185,7 @@ func (s *schedule) takeBatch(k store.TriggerKey, b *Batch, h *Hearing, spec []by
 		s.broken(err)
 		return answer{err: err}
 	}
-	return answer{taken: a}
+	return answer{more: &result{taken: a}}
 }
 
 // fed returns a trigger that takes batches now, and its position.

@@ -180,7 +180,7 @@ func (c *calls) hearChild(l *childLetter) error {
 	case l.Released != nil:
 		return c.hearReleased(l.Released)
 	case l.Order != nil:
-		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
+		it := item{run: l.Order.Run, ev: &dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
 		return c.event(&it).err // as after a verb of a person, the run may have to wait for its claim again
 	case l.Look != nil:
 		if r := c.inMemory()[l.Look.Run]; r != nil {
@@ -277,7 +277,7 @@ func (c *calls) recoverChild(s *childStart) error {
 		}
 	}
 	if r.State.Terminal() && r.Generation < s.Generation { // the run waits for its claim again
-		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
+		it := item{run: s.Run, ev: &dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
 		if a := c.step(&it, r); a.err != nil {
 			return a.err
 		}

@@ -72,11 +72,11 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	}
 	fault, why := w.fault(s, before, r, &f)
 	if fault != "" { // the fault is recorded first, because the next steps may end the run
-		w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: fault, Actor: sweeper, Reason: why}})
+		w.todo.push(item{run: r.ID, ev: &dag.Event{Kind: dag.EvCheck, Fault: fault, Actor: sweeper, Reason: why}})
 	}
 	for _, h := range s.Lost {
 		if holds(r, &h) {
-			w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvLost, Task: h.Task, Token: h.Token, Handler: h.Handler, Here: true, Reason: "its node does not have it"}})
+			w.todo.push(item{run: r.ID, ev: &dag.Event{Kind: dag.EvLost, Task: h.Task, Token: h.Token, Handler: h.Handler, Here: true, Reason: "its node does not have it"}})
 		}
 	}
 	w.rouse(r)
@@ -109,7 +109,7 @@ func (w *writer) breakCircle(s *Suspect) (fixed bool, err error) {
 	if r.Intent != dag.IntentRun || inspect.WaitsSince(&is) == 0 || inspect.WaitsSince(&is) != s.Since {
 		return false, nil
 	}
-	w.step(&item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: FaultCircle, Actor: sweeper, Reason: s.Why}}, r)
+	w.step(&item{run: r.ID, ev: &dag.Event{Kind: dag.EvCheck, Fault: FaultCircle, Actor: sweeper, Reason: s.Why}}, r)
 	w.limits.deny(r, &admission.Denial{Cause: dag.CauseCycle, Why: clean("it waited in a circle: " + s.Why)})
 	return true, nil
 }

@@ -189,7 +189,7 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	}
 	v := &store.Version{Source: d.Source, Def: d.Def, Graph: d.Graph, Digest: d.Digest, User: d.User, Files: d.Files}
 	a, err := e.change(ctx, item{define: &definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision, beside: d.Beside}})
-	return a.workflow, err == nil && !a.existing, err
+	return a.result().workflow, err == nil && !a.existing, err
 }
 
 // SetState pauses, resumes or deletes a workflow. If once is not nil, the change is stored under its
@@ -221,10 +221,10 @@ func (e *Engine) changeOnce(ctx context.Context, d definition, once *store.Reque
 		it.req = &req
 	}
 	a, err := e.change(ctx, it)
-	if err == nil && a.existing && a.workflow.ID == 0 {
+	if err == nil && a.existing && a.result().workflow.ID == 0 {
 		return e.WorkflowByID(ctx, d.id)
 	}
-	return a.workflow, err
+	return a.result().workflow, err
 }
 
 func (e *Engine) change(ctx context.Context, it item) (answer, error) {
@@ -238,7 +238,8 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 	}
 	a, err := e.writer.inbox.send(ctx, it)
 	if err == nil && d.version != nil { // compile the version now, so that the first run need not wait for it
-		_, _ = e.graphs.Get(a.workflow.ID, a.workflow.Version)
+		wf := a.result().workflow
+		_, _ = e.graphs.Get(wf.ID, wf.Version)
 	}
 	return a, err
 }
@@ -296,7 +297,7 @@ func (d *definitions) define(ch *definition) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	a, wf, next, decl := answer{workflow: is.was, existing: is.existing}, is.was, is.next, is.decl
+	a, wf, next, decl := answer{more: &result{workflow: is.was}, existing: is.existing}, is.was, is.next, is.decl
 	if is.same() {
 		return a
 	}
@@ -332,7 +333,7 @@ func (d *definitions) define(ch *definition) answer {
 		d.broken(err)
 		return answer{err: err}
 	}
-	a.workflow = next
+	a.more = &result{workflow: next}
 	return a
 }
 

@@ -78,7 +78,7 @@ func (d *definitions) defineSet(changes []*definition, named int) ([]store.Workf
 			return nil, answer{err: a.err}
 		}
 		if i < named {
-			out = append(out, a.workflow)
+			out = append(out, a.result().workflow)
 		}
 	}
 	return out, answer{}

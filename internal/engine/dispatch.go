@@ -176,6 +176,6 @@ func (w *writer) lead(a Assignment) {
 		}
 		ev.Graph, ev.Params = g, params
 		// A closed inbox means that this process ends; the next owner splits again.
-		_ = w.inbox.put(item{run: a.Run, ev: ev})
+		_ = w.inbox.put(item{run: a.Run, ev: &ev})
 	})
 }

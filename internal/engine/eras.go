@@ -154,7 +154,7 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 				_ = w.inbox.put(item{op: func(w *writer) answer { w.abroad.open = true; return answer{} }})
 			}
 			for _, m := range missing {
-				_ = w.inbox.put(item{run: m.Run, ev: dag.Event{Kind: dag.EvLost, Task: m.Task, Token: m.Token, Handler: m.Handler, Here: true,
+				_ = w.inbox.put(item{run: m.Run, ev: &dag.Event{Kind: dag.EvLost, Task: m.Task, Token: m.Token, Handler: m.Handler, Here: true,
 					Reason: "its worker does not have it"}})
 			}
 		})
@@ -187,7 +187,7 @@ func (w *writer) tellBack(m *store.Message, said *backWord) (done bool, err erro
 		if w.runs[id] == nil {
 			continue
 		}
-		ev := dag.Event{Kind: dag.EvCheck, Fault: FaultRegressed, Actor: said.By,
+		ev := &dag.Event{Kind: dag.EvCheck, Fault: FaultRegressed, Actor: said.By,
 			Reason: fmt.Sprintf("era %d began: %s", said.Era, said.Why)}
 		if a := w.event(&item{run: id, ev: ev}); a.err != nil {
 			return false, a.err

@@ -70,18 +70,18 @@ func (e *Engine) Shares(n int) (shares [4]int) {
 	w.clock.start(1)
 	for range n {
 		w.timers.push(dag.Timer{Kind: dag.TimerRetry})
-		w.todo.push(item{ev: dag.Event{Kind: dag.EvCheck}})
-		w.inbox.events.push(item{ev: dag.Event{Kind: dag.EvReport}})
+		w.todo.push(item{ev: &dag.Event{Kind: dag.EvCheck}})
+		w.inbox.events.push(item{ev: &dag.Event{Kind: dag.EvReport}})
 		w.inbox.calls.push(item{submit: &Submission{}})
 	}
 	w.take()
 	for i := range w.kept {
 		switch it := &w.kept[i]; {
-		case it.ev.Kind == dag.EvTimer:
+		case it.kind() == dag.EvTimer:
 			shares[0]++
-		case it.ev.Kind == dag.EvCheck:
+		case it.kind() == dag.EvCheck:
 			shares[1]++
-		case it.ev.Kind == dag.EvReport:
+		case it.kind() == dag.EvReport:
 			shares[2]++
 		default:
 			shares[3]++
@@ -105,7 +105,7 @@ func (e *Engine) Gates() int { return len(e.writer.limits.gates.of) }
 
 // Recovered begins a new generation of an ended run.
 func (e *Engine) Recovered(ctx context.Context, id dag.RunID) (dag.Verdict, error) {
-	a, err := e.writer.inbox.send(ctx, item{run: id, ev: dag.Event{Kind: dag.EvRecover, Actor: "ada"}})
+	a, err := e.writer.inbox.send(ctx, item{run: id, ev: &dag.Event{Kind: dag.EvRecover, Actor: "ada"}})
 	return a.verdict, err
 }
 

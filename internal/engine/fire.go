@@ -361,7 +361,7 @@ func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (O
 		return Occurred{}, fmt.Errorf("%w: the event has no id", errkind.ErrInvalid)
 	}
 	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.schedule.occur(k, &o) })
-	return a.occurred, err
+	return a.result().occurred, err
 }
 
 func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
@@ -380,14 +380,14 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 	known, err := s.seen(k, o)
 	switch {
 	case errors.Is(err, errFiltered):
-		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: store.Said(err.Error())}}
+		return answer{more: &result{occurred: Occurred{Outcome: OutcomeFiltered, Reason: store.Said(err.Error())}}}
 	case err != nil:
 		return answer{err: err}
 	case o.Filtered != "":
 		if !known {
 			s.remember(o, filteredBy(k))
 		}
-		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: store.Said(o.Filtered)}}
+		return answer{more: &result{occurred: Occurred{Outcome: OutcomeFiltered, Reason: store.Said(o.Filtered)}}}
 	}
 	done, err := f.start(&Start{Instant: s.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event, Trace: o.Trace})
 	if err != nil {
@@ -402,7 +402,7 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 		next.Fired++
 		s.putTrigger(next)
 	}
-	return answer{occurred: done}
+	return answer{more: &result{occurred: done}}
 }
 
 // firedBy returns the record that an occurrence has fired a trigger.

@@ -70,7 +70,7 @@ func (w *writer) punish(cause error) error {
 		err = fmt.Errorf("%w: an error in Skein; see the node's log", errkind.ErrUnavailable)
 	}
 	switch {
-	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
+	case !bug && it.kind() == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
 	case !bug && it.submit != nil && !it.refused: // another node may have stored the run meanwhile; then the next try finds it

@@ -19,8 +19,8 @@ import (
 // when it is certain that the item will not be committed.
 type item struct {
 	run    dag.RunID
-	ev     dag.Event
-	task   string // the name of the task of a verb
+	ev     *dag.Event // nil if the item is no event of a run
+	task   string     // the name of the task of a verb
 	submit *Submission
 	define *definition
 	// ask reads memory, or replaces a run in memory by its rows. It changes no row. An item with ask is the
@@ -49,12 +49,33 @@ type answer struct {
 	run      dag.RunID
 	existing bool
 	// view is the run of a submission after its transaction. It is nil if the caller did not ask for the run.
-	view     *inspect.RunView
+	view *inspect.RunView
+	err  error
+	more *result // nil for runs and reports, so that their answers are small
+}
+
+// result is the result of a change that starts no run.
+type result struct {
 	workflow store.Workflow
 	occurred Occurred
 	taken    Taken
 	backfill store.Backfill
-	err      error
+}
+
+// result returns the result of a change that starts no run. It is empty if there is none.
+func (a *answer) result() result {
+	if a.more == nil {
+		return result{}
+	}
+	return *a.more
+}
+
+// kind returns the kind of the event, or 0 if the item is no event of a run.
+func (it *item) kind() dag.EventKind {
+	if it.ev == nil {
+		return 0
+	}
+	return it.ev.Kind
 }
 
 func (it *item) reply(a answer) {

@@ -288,7 +288,7 @@ func (w *writer) nudge(r *dag.Run) {
 	if r.State == dag.RunSubmitted {
 		ev = dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID, Graph: w.e.graphs.Peek(r.Workflow, r.Version)}
 	}
-	w.todo.push(item{run: r.ID, ev: ev})
+	w.todo.push(item{run: r.ID, ev: &ev})
 }
 
 func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err error) {
@@ -382,7 +382,7 @@ func (w *writer) unsent(mine []Assignment) []Assignment {
 func (w *writer) told() map[dag.AttemptKey]bool {
 	told := map[dag.AttemptKey]bool{}
 	see := func(it *item) {
-		if it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvSplit {
+		if it.kind() == dag.EvReport || it.kind() == dag.EvSplit {
 			told[dag.KeyOf(it.run, it.ev.Task, it.ev.Token)] = true
 		}
 	}

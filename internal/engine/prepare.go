@@ -333,7 +333,7 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 		ev.Result.Message += ": " + d.Comment
 	}
 	ev.Result.Message = clean(ev.Result.Message)
-	a, err := e.writer.inbox.send(ctx, item{run: d.Run, ev: ev})
+	a, err := e.writer.inbox.send(ctx, item{run: d.Run, ev: &ev})
 	if err != nil {
 		return err
 	}

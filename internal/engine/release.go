@@ -226,7 +226,7 @@ func (c *calls) tellReleased(r *dag.Run) error {
 
 // hearReleased applies the end of an errand to its run. If that run has ended, its handle was an orphan.
 func (c *calls) hearReleased(s *errandEnd) error {
-	it := item{run: s.Run, ev: dag.Event{Kind: dag.EvReleased, Task: s.Task, Token: s.Token, Reason: s.Why}}
+	it := item{run: s.Run, ev: &dag.Event{Kind: dag.EvReleased, Task: s.Task, Token: s.Token, Reason: s.Why}}
 	if c.inMemory()[s.Run] != nil {
 		return c.event(&it).err
 	}
@@ -240,7 +240,7 @@ func (c *calls) hearReleased(s *errandEnd) error {
 	if err != nil {
 		return nil // the run was deleted, or cannot be read
 	}
-	c.stepEnded(r, it.ev)
+	c.stepEnded(r, *it.ev)
 	return nil
 }
 

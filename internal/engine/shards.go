@@ -258,7 +258,7 @@ func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 }
 
 func lostItem(id dag.RunID, a *dag.AttemptRow) item {
-	return item{run: id, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "its node ended"}}
+	return item{run: id, ev: &dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "its node ended"}}
 }
 
 // Reborn continues this process under a new handler, because the other nodes declared the old one dead. The
@@ -328,7 +328,7 @@ func (w *writer) moved(it *item) error {
 	if !away && (err != nil || row.State.Terminal() || w.held(row.Shard) != nil) {
 		return nil // the run has ended or is damaged, so the caller gets the ordinary answer
 	}
-	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
+	if ev := it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
 		if ev.Kind != dag.EvStarted {
 			w.carried.add(dag.KeyOf(it.run, ev.Task, ev.Token))
 		}
@@ -344,7 +344,7 @@ func (w *writer) moved(it *item) error {
 // Hear takes a report about an attempt of another handler and waits until it is durable. A verdict other than
 // Accepted and Duplicate tells the holder that it no longer holds the attempt.
 func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Verdict, error) {
-	a, err := e.writer.inbox.send(ctx, e.reported(from, r))
+	a, err := e.writer.inbox.send(ctx, e.reported(from, r)[0])
 	return a.verdict, err
 }
 
@@ -352,9 +352,8 @@ func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Ve
 // with the report's index, on the writer's goroutine. heard must not block. If HearAll returns an error, it
 // does not call heard.
 func (e *Engine) HearAll(from dag.HandlerID, rs []Report, heard func(i int, v dag.Verdict, err error)) error {
-	items := make([]item, len(rs))
-	for i := range rs {
-		items[i] = e.reported(from, rs[i])
+	items := e.reported(from, rs...)
+	for i := range items {
 		items[i].done = func(a answer) { heard(i, a.verdict, a.err) }
 	}
 	return e.writer.inbox.put(items...)

@@ -127,10 +127,6 @@ func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, [
 		return out, errs
 	}
 	items := make([]item, len(all))
-	type numbered struct {
-		i int
-		a answer
-	}
 	got := make(chan numbered, len(all)) // large enough, so that the writer never waits for a reader
 	for i := range all {
 		items[i] = item{submit: &all[i], done: func(a answer) { got <- numbered{i, a} }}
@@ -156,6 +152,12 @@ func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, [
 		}
 	}
 	return out, errs
+}
+
+// numbered is the answer to a submission with its index.
+type numbered struct {
+	i int
+	a answer
 }
 
 // errUnanswered is the error of a caller that stopped waiting for the writer. A later submission with the
@@ -195,27 +197,34 @@ type Report struct {
 // is lost: after a failed transaction, its reports are applied again. Report removes those parts of texts
 // that no store can hold, because they must not make the run fail.
 func (e *Engine) Report(rs ...Report) {
-	var one [1]item // avoids an allocation
-	items := one[:0]
-	for i := range rs {
-		items = append(items, e.reported(e.me().ID, rs[i]))
-	}
 	// The inbox is closed only when the process ends. Then the next process declares the attempts lost.
-	_ = e.writer.inbox.put(items...)
+	_ = e.writer.inbox.put(e.reported(e.me().ID, rs...)...)
 }
 
-func (e *Engine) reported(from dag.HandlerID, r Report) item {
-	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: from, Result: r.Result}}
+// reported makes the items of reports of one holder. Their events share one array.
+func (e *Engine) reported(from dag.HandlerID, rs ...Report) []item {
+	items, evs := make([]item, len(rs)), make([]dag.Event, len(rs))
+	for i := range rs {
+		items[i] = item{run: rs[i].Run, ev: &evs[i]}
+		fillReport(&evs[i], from, &rs[i])
+		items[i].gone = evs[i].Kind == dag.EvLost
+	}
+	return items
+}
+
+// fillReport makes ev the event of a report.
+func fillReport(ev *dag.Event, from dag.HandlerID, r *Report) {
+	*ev = dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: from}
 	if r.Started != 0 {
-		it.ev.Kind, it.ev.At, it.ev.Handle, it.ev.Adopts = dag.EvStarted, r.Started, cleanHandle(r.Handle), r.Adopts
-		return it
+		ev.Kind, ev.At, ev.Handle, ev.Adopts = dag.EvStarted, r.Started, cleanHandle(r.Handle), r.Adopts
+		return
 	}
 	if r.Lost != "" {
-		it.gone = true
-		it.ev.Kind, it.ev.Result, it.ev.Reason, it.ev.Here = dag.EvLost, dag.Result{}, clean(r.Lost), true
-		return it
+		ev.Kind, ev.Reason, ev.Here = dag.EvLost, clean(r.Lost), true
+		return
 	}
-	res := &it.ev.Result
+	ev.Result = r.Result
+	res := &ev.Result
 	res.Handle = cleanHandle(res.Handle)
 	res.Cause, res.Signal, res.Message = dag.Cause(clean(string(res.Cause))), clean(res.Signal), clean(res.Message)
 	if len(res.Outputs) > outputsMax {
@@ -223,7 +232,6 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 		res.Message = fmt.Sprintf("its outputs have %d bytes, at most %d are kept", len(res.Outputs), outputsMax)
 		res.Outputs = nil
 	}
-	return it
 }
 
 // Barrier waits until every report that the engine has received so far is durable.

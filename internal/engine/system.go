@@ -80,7 +80,7 @@ func (w *writer) carrySweep(a Assignment) {
 		if r.Result.Outputs, err = json.Marshal(got); err != nil {
 			panic("engine: what a sweep did is not JSON: " + err.Error())
 		}
-		_ = w.inbox.put(e.reported(h, r)) // the inbox is closed only when this process ends; then the next owner runs the sweep
+		_ = w.inbox.put(e.reported(h, r)...) // the inbox is closed only when this process ends; then the next owner runs the sweep
 	})
 }
 

@@ -128,7 +128,7 @@ func (w *writer) dueTimers(to []item, most int) []item {
 			w.timers.push(t)
 			continue
 		}
-		to = append(to, item{run: t.Run, ev: dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token}})
+		to = append(to, item{run: t.Run, ev: &dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token}})
 	}
 	return to
 }

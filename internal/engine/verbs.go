@@ -39,7 +39,7 @@ func (e *Engine) item(c *Command) (item, error) {
 	if len(c.Outputs) > outputsMax {
 		return item{}, fmt.Errorf("%w: the outputs have %d bytes; at most %d are stored", errkind.ErrInvalid, len(c.Outputs), outputsMax)
 	}
-	it := item{run: c.Run, task: c.Task, ev: dag.Event{Kind: dag.EvIntent, Task: dag.LeaderTask, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
+	it := item{run: c.Run, task: c.Task, ev: &dag.Event{Kind: dag.EvIntent, Task: dag.LeaderTask, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
 	switch {
 	case c.Recover:
 		it.ev.Kind, it.ev.Scope = dag.EvRecover, c.Scope
@@ -160,7 +160,7 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 // endedNow reports whether an item is a verb about a run that has ended in the transaction being made. The
 // consequences of that end must be applied before the verb revives the run.
 func (w *writer) endedNow(it *item) bool {
-	if it.ev.Kind != dag.EvRecover && it.ev.Kind != dag.EvMark {
+	if it.kind() != dag.EvRecover && it.kind() != dag.EvMark {
 		return false
 	}
 	r := w.runs[it.run]
@@ -187,7 +187,7 @@ func (w *writer) verb(it *item) answer {
 			a.err = fmt.Errorf("%w: run %s has no such task", errkind.ErrNotFound, it.run)
 		}
 		if a.verdict == dag.WrongState {
-			a.err = fmt.Errorf("%w: run %s: %s", errkind.ErrConflict, it.run, r.Refusal(&it.ev))
+			a.err = fmt.Errorf("%w: run %s: %s", errkind.ErrConflict, it.run, r.Refusal(it.ev))
 		}
 	}
 	if revived && r != nil && !w.tx.touches(r) && r.Gate == gateNone {
