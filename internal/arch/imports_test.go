@@ -130,7 +130,7 @@ var allowed = map[string][]string{
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/notify", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/oversee":               {"internal/alert", "internal/dag", "internal/gitsync", "internal/monitor", "internal/store"},
 	"internal/monitor":               {"internal/dag", "internal/metric", "internal/store"},
-	"internal/dispatch":              {"internal/alert", "internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "sdk/go/shared/mask", "sdk/go/shared/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "sdk/go/api/worker/v1", "internal/extension", "internal/kind"},
+	"internal/dispatch":              {"internal/alert", "internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/host", "internal/inspect", "internal/logs", "internal/lru", "sdk/go/shared/mask", "sdk/go/shared/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "sdk/go/api/worker/v1", "internal/extension", "internal/kind"},
 	"internal/trace":                 {"internal/dag", "internal/host", "internal/lru", "internal/metric", "internal/store", "internal/tally", "sdk/go/shared/secretfile"},
 	"internal/tally":                 {"internal/dag", "internal/errkind", "internal/store"},
 	"internal/retention":             {"internal/dag", "internal/errkind", "internal/logs", "internal/store", "internal/workflow"},
@@ -171,7 +171,7 @@ var allowed = map[string][]string{
 	"skeintest": {"sdk/go", "sdk/go/skeintest"},
 
 	// Tests only: nothing imports it.
-	"internal/sim": {"internal/balance", "internal/alert", "internal/registry", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow"},
+	"internal/sim": {"internal/balance", "internal/alert", "internal/registry", "internal/audit", "internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/errkind", "internal/inspect", "internal/cluster", "internal/trigger", "internal/workflow", "internal/dispatch", "internal/source"},
 }
 
 // pure packages only compute. They read no state from outside and do not wait. Package time is allowed for

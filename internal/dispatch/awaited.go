@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
@@ -28,12 +29,19 @@ const (
 	awaitedSweep  = 15 * time.Second       // tasks that no longer wait are forgotten after this time
 )
 
+// AwaitedConfig holds the dependencies of an Awaited.
+type AwaitedConfig struct {
+	Engine func() *engine.Engine
+	Events store.SentEvents
+	Host   host.Host // nil is the real machine
+}
+
 // Awaited follows the log of events for the tasks that wait for an event. It reads the log once for all of
 // them. It makes the engine check a task only when an event of the task's namespace, type and source has
 // come. Its data about a task are a cache: for a task without data, it reads the log from the beginning of
 // the task's span.
 type Awaited struct {
-	cfg  *Config
+	cfg  AwaitedConfig
 	wake chan struct{} // cap 1
 
 	mu    sync.Mutex // protects following fields
@@ -54,7 +62,17 @@ type awaiting struct {
 	fault     string // why the filter could not be evaluated for an event
 }
 
-func newAwaited(cfg *Config) *Awaited {
+// Wanted is a task that waits for an event.
+type Wanted struct {
+	Key       dag.AttemptKey
+	Namespace string
+	Event     *workflow.Awaited
+	Passes    func(event json.RawMessage) (bool, error) // evaluates the filter
+}
+
+// NewAwaited returns an Awaited that knows no task yet.
+func NewAwaited(cfg AwaitedConfig) *Awaited {
+	cfg.Host = host.Or(cfg.Host)
 	return &Awaited{cfg: cfg, wake: make(chan struct{}, 1), all: map[dag.AttemptKey]*awaiting{}}
 }
 
@@ -80,21 +98,20 @@ func (w *Awaited) forget() {
 	}
 }
 
-// look searches the log for the event of a waiting task. If the log does not have it yet, Run makes the
+// Look searches the log for the event of a waiting task. If the log does not have it yet, Run makes the
 // engine check the task when an event comes that may match.
-func (w *Awaited) look(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
-	k := dag.KeyOf(q.Row.ID, q.Task, q.Token)
-	is, reset := w.begin(k, v, t)
+func (w *Awaited) Look(ctx context.Context, of *Wanted) (engine.Prepared, error) {
+	is, reset := w.begin(of)
 	if !is.begun {
-		if err := w.start(ctx, k, &is); err != nil {
+		if err := w.start(ctx, of.Key, &is); err != nil {
 			return engine.Prepared{}, err
 		}
 	}
-	found, whole, err := w.search(ctx, &is, func(data json.RawMessage) (bool, error) { return v.Passes(t, in, data) })
+	found, whole, err := w.search(ctx, &is, of.Passes)
 	if err != nil {
 		return engine.Prepared{}, ofStore(err)
 	}
-	w.end(k, is, whole && found == nil, reset)
+	w.end(of.Key, is, whole && found == nil, reset)
 	if found != nil {
 		leaves, err := eventOutputs(found)
 		return engine.Prepared{Leaves: leaves}, err
@@ -107,14 +124,14 @@ func (w *Awaited) look(ctx context.Context, v *version, t int, q *engine.Prepare
 }
 
 // begin returns the cached data about a task.
-func (w *Awaited) begin(k dag.AttemptKey, v *version, t int) (is awaiting, reset int) {
+func (w *Awaited) begin(of *Wanted) (is awaiting, reset int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.all[k]
+	a := w.all[of.Key]
 	if a == nil {
-		of := v.Tasks[t].Wait.Event
-		a = &awaiting{namespace: v.Namespace, of: of, group: v.Namespace + "\x00" + of.Source + "\x00" + strings.Join(of.Types, "\x00")}
-		w.all[k] = a
+		group := of.Namespace + "\x00" + of.Event.Source + "\x00" + strings.Join(of.Event.Types, "\x00")
+		a = &awaiting{namespace: of.Namespace, of: of.Event, group: group}
+		w.all[of.Key] = a
 	}
 	a.looks++
 	return *a, w.reset
@@ -129,7 +146,7 @@ func (w *Awaited) start(ctx context.Context, k dag.AttemptKey, is *awaiting) err
 	for i := range rows {
 		if rows[i].Token == k.Token {
 			is.since = rows[i].Assigned - dag.Micros(time.Duration(is.of.Within).Microseconds())
-			is.seq, err = w.cfg.Store.EventsUntil(ctx, is.since)
+			is.seq, err = w.cfg.Events.EventsUntil(ctx, is.since)
 			is.begun = err == nil
 			return ofStore(err)
 		}
@@ -141,7 +158,7 @@ func (w *Awaited) start(ctx context.Context, k dag.AttemptKey, is *awaiting) err
 func (w *Awaited) search(ctx context.Context, is *awaiting, passes func(json.RawMessage) (bool, error)) (found *store.SentEvent, whole bool, err error) {
 	tries := 0
 	for range awaitedPages {
-		page, err := w.cfg.Store.EventsAfter(ctx, is.seq, engine.BatchEventsMax, engine.BatchBytesMax)
+		page, err := w.cfg.Events.EventsAfter(ctx, is.seq, engine.BatchEventsMax, engine.BatchBytesMax)
 		if err != nil || len(page) == 0 {
 			return nil, err == nil, err
 		}
@@ -193,33 +210,21 @@ func (w *Awaited) end(k dag.AttemptKey, is awaiting, idle bool, reset int) {
 // Run reads the log until ctx ends. It makes the engine check a task when an event comes that may satisfy the
 // task.
 func (w *Awaited) Run(ctx context.Context) {
-	swept := time.Now()
+	h := w.cfg.Host
+	swept := h.Now()
 	before := map[dag.AttemptKey]int{}
 	for ctx.Err() == nil {
 		pause := awaitedEvery
 		if more, err := w.round(ctx); err == nil && more {
 			pause = 0
 		}
-		if time.Since(swept) > awaitedSweep {
-			before, swept = w.sweep(ctx, before), time.Now()
+		if h.Now().Sub(swept) > awaitedSweep {
+			before, swept = w.sweep(ctx, before), h.Now()
 		}
-		if pause > 0 && sleep(ctx, pause, w.wake) {
-			sleep(ctx, awaitedGather, nil)
+		if pause > 0 && h.Await(ctx, w.wake, pause) {
+			h.Await(ctx, nil, awaitedGather)
 		}
 	}
-}
-
-// sleep waits until a time has passed or wake has a value.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-wake:
-		return true
-	}
-	return false
 }
 
 // round reads one page of the log for all idle tasks. more reports whether the log may have more to read.
@@ -228,7 +233,7 @@ func (w *Awaited) round(ctx context.Context) (more bool, err error) {
 	if err := w.call(ctx, due); err != nil || from < 0 {
 		return false, err
 	}
-	page, err := w.cfg.Store.EventsAfter(ctx, from, engine.BatchEventsMax, engine.BatchBytesMax)
+	page, err := w.cfg.Events.EventsAfter(ctx, from, engine.BatchEventsMax, engine.BatchBytesMax)
 	if err != nil || len(page) == 0 {
 		return false, err
 	}
@@ -251,7 +256,19 @@ func (w *Awaited) least() (from int64, reset int, due []dag.AttemptKey) {
 			from = a.seq
 		}
 	}
-	return from, w.reset, due
+	return from, w.reset, inOrder(due)
+}
+
+// inOrder sorts attempts, because the order of a map differs from run to run of the program.
+func inOrder(all []dag.AttemptKey) []dag.AttemptKey {
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		if a.Run != b.Run {
+			return string(a.Run[:]) < string(b.Run[:])
+		}
+		return a.Task < b.Task || a.Task == b.Task && a.Token < b.Token
+	})
+	return all
 }
 
 // pass moves the places of the idle tasks over the events of a page that they do not want. The page was read
@@ -284,7 +301,7 @@ func (w *Awaited) pass(page []store.SentEvent, from int64, reset int) (due []dag
 		}
 		a.seq = end
 	}
-	return due
+	return inOrder(due)
 }
 
 // call makes the engine check tasks. If the engine cannot, the tasks stay due.
@@ -322,7 +339,7 @@ func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[
 	if len(all) == 0 {
 		return now
 	}
-	gone, err := engine.LooksOf(w.cfg.Engine()).Gone(ctx, all)
+	gone, err := engine.LooksOf(w.cfg.Engine()).Gone(ctx, inOrder(all))
 	if err != nil {
 		return now
 	}

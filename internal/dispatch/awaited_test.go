@@ -55,7 +55,7 @@ func (w *Awaited) waiter(token dag.Token, kind string, seq int64, idle bool) dag
 func TestAwaitedPlaces(t *testing.T) {
 	t.Parallel()
 	log := &countedLog{Store: memory.New(memory.Options{})}
-	w := newAwaited(&Config{Store: log})
+	w := NewAwaited(AwaitedConfig{Events: log})
 	log.send(t, "other", 5)
 	log.send(t, "mine", 1)
 	log.send(t, "other", 4)
@@ -99,7 +99,7 @@ func TestAwaitedPlaces(t *testing.T) {
 func TestAwaitedSearch(t *testing.T) {
 	t.Parallel()
 	log := &countedLog{Store: memory.New(memory.Options{})}
-	w := newAwaited(&Config{Store: log})
+	w := NewAwaited(AwaitedConfig{Events: log})
 	log.send(t, "mine", awaitedTries+20)
 	log.send(t, "last", 1)
 	k := w.waiter(1, "mine", 0, false)

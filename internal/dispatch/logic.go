@@ -54,7 +54,8 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		return l.dependent(ctx, v, d, &q)
 	}
 	if w := v.Tasks[t].Wait; w != nil && w.Event != nil {
-		return l.awaited.look(ctx, v, t, &q, in)
+		return l.awaited.Look(ctx, &Wanted{Key: dag.KeyOf(q.Row.ID, q.Task, q.Token), Namespace: v.Namespace, Event: w.Event,
+			Passes: func(event json.RawMessage) (bool, error) { return v.Passes(t, in, event) }})
 	}
 	if q.Graph.Kind(q.Task) == dag.Dependent {
 		return l.condition(ctx, v, t, in)

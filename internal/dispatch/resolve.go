@@ -130,7 +130,7 @@ const (
 func NewResolver(cfg Config) *Resolver {
 	r := &Resolver{cfg: cfg, runs: map[dag.RunID]*runEntry{}}
 	r.versions = lru.NewLoader(versionsKept, r.loadVersion)
-	r.awaited = newAwaited(&r.cfg)
+	r.awaited = NewAwaited(AwaitedConfig{Engine: cfg.Engine, Events: cfg.Store})
 	return r
 }
 

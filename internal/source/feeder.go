@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -38,6 +39,7 @@ type FeederConfig struct {
 	Intake    engine.Intake
 	Grown     func() // called when events were added to the log by this process
 	Log       *slog.Logger
+	Host      host.Host // nil is the real machine
 }
 
 // Feeder passes the events of the log to the triggers of kind event that this process owns. Senders of events
@@ -73,6 +75,7 @@ func placeOf(cursor []byte, pos *engine.Position) string {
 
 // NewFeeder makes a Feeder.
 func NewFeeder(cfg FeederConfig) *Feeder {
+	cfg.Host = host.Or(cfg.Host)
 	return &Feeder{SentEvents: cfg.Events, cfg: cfg, wake: make(chan struct{}, 1), places: map[store.TriggerKey]*place{}, told: map[string]time.Time{}}
 }
 
@@ -107,25 +110,20 @@ func (f *Feeder) Run(ctx context.Context) {
 		if soon {
 			pause = feedSoon
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-f.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+		f.cfg.Host.Await(ctx, f.wake, pause)
 	}
 }
 
 // tell logs an error of a trigger at most once a minute. If trigger is "", the error concerns all triggers.
 func (f *Feeder) tell(trigger string, err error) {
-	if last, ok := f.told[trigger]; ok && time.Since(last) < time.Minute {
+	now := f.cfg.Host.Now()
+	if last, ok := f.told[trigger]; ok && now.Sub(last) < time.Minute {
 		return
 	}
 	if len(f.told) > 1000 {
 		clear(f.told)
 	}
-	f.told[trigger] = time.Now()
+	f.told[trigger] = now
 	f.cfg.Log.Warn("events cannot be passed to triggers now; the node tries again", "code", "events_not_given", "trigger", trigger, "err", err)
 }
 
@@ -170,7 +168,7 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	g := feeding{f: f, key: store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, cursor: pos.Cursor, from: pos.Since, first: first, last: last}
 	p := f.places[g.key]
 	if p == nil || p.of != placeOf(pos.Cursor, &pos) || p.spec != string(t.Spec) {
-		p = &place{of: placeOf(pos.Cursor, &pos), spec: string(t.Spec), since: time.Now()}
+		p = &place{of: placeOf(pos.Cursor, &pos), spec: string(t.Spec), since: f.cfg.Host.Now()}
 		if p.seq, err = f.start(ctx, &pos, first); err != nil {
 			return false, err
 		}
@@ -182,7 +180,7 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	if g.place = p; p.seq >= last {
 		return false, g.ended(g.settle(ctx))
 	}
-	if time.Now().Before(p.until) {
+	if f.cfg.Host.Now().Before(p.until) {
 		return true, nil
 	}
 	if g.decl, err = workflow.DecodeTrigger(t.Spec); err != nil {
@@ -193,7 +191,7 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	}
 	if errors.Is(err, engine.ErrGateFull) {
 		p.pause = min(max(2*p.pause, feedSoon), feedFullMax)
-		p.until = time.Now().Add(p.pause)
+		p.until = f.cfg.Host.Now().Add(p.pause)
 		return true, nil
 	}
 	return soon, g.ended(err)
@@ -209,11 +207,14 @@ func (g *feeding) ended(err error) error {
 	return err
 }
 
+// past returns the time that has passed since an instant.
+func (g *feeding) past(since time.Time) time.Duration { return g.f.cfg.Host.Now().Sub(since) }
+
 // settle stores the cursor of a trigger that has read the whole log and wanted none of the last events. If
 // the stored cursor stayed before these events until they are deleted, the node would count them as lost
 // after a restart.
 func (g *feeding) settle(ctx context.Context) error {
-	if g.cursor == nil || g.place.seq <= g.committed() || time.Since(g.place.since) < feedMoveAge {
+	if g.cursor == nil || g.place.seq <= g.committed() || g.past(g.place.since) < feedMoveAge {
 		return nil
 	}
 	return g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, g.place.seq, 10)}, g.place.seq)
@@ -279,14 +280,14 @@ func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 			rest = nil
 		}
 	}
-	if in := g.decl.Intake; rest != nil && in.BatchMax > 0 && end >= g.last && time.Since(rest.Received.Time()) < time.Duration(in.BatchWait) {
+	if in := g.decl.Intake; rest != nil && in.BatchMax > 0 && end >= g.last && g.past(rest.Received.Time()) < time.Duration(in.BatchWait) {
 		end, b.Events, wait = rest.Seq-1, b.Events[:full], true // more events may come for this run
 		if full == 0 {
 			g.place.seq = end
 			return true, nil
 		}
 	}
-	if len(b.Events) == 0 && end-g.committed() < feedMoveGap && time.Since(g.place.since) < feedMoveAge && g.cursor != nil {
+	if len(b.Events) == 0 && end-g.committed() < feedMoveGap && g.past(g.place.since) < feedMoveAge && g.cursor != nil {
 		g.place.seq = end
 		return false, nil
 	}
@@ -324,7 +325,7 @@ func (g *feeding) give(ctx context.Context, b engine.Batch, end int64) error {
 		return err
 	}
 	g.cursor = b.Cursor
-	g.place.of, g.place.seq, g.place.since = string(b.Cursor), end, time.Now()
+	g.place.of, g.place.seq, g.place.since = string(b.Cursor), end, g.f.cfg.Host.Now()
 	g.place.pause, g.place.until = 0, time.Time{}
 	return nil
 }
