@@ -294,6 +294,7 @@ func (c *client) verb(w *World) {
 // heal resumes paused runs until the end of the history.
 func (c *client) heal(w *World) {
 	c.healTriggers(w)
+	c.healEvents(w)
 	for _, id := range w.witness.order {
 		c.healTasks(w, id, w.witness.runs[id])
 		row, ok := w.peekRun(id)

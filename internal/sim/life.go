@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
@@ -29,7 +30,9 @@ type life struct {
 	eng     *engine.Engine
 	member  *cluster.Node // nil if there is no cluster
 	work    *worker
-	handler dag.HandlerID // the handler of this process in the store
+	log     database          // the log of events
+	awaited *dispatch.Awaited // nil in a world without events
+	handler dag.HandlerID     // the handler of this process in the store
 
 	dead, frozen bool
 	frozenAt     int64
@@ -183,7 +186,7 @@ func (l *life) main() {
 	w.watchPast(l)
 	growAudit(w, l)
 	oversee(w, l)
-	w.serve(&cfg)
+	w.serve(l, &cfg)
 	if w.swarm.nodes > 1 {
 		cfg.Peers = &peers{l, map[engine.AttemptID]int{}}
 	}

@@ -19,6 +19,7 @@ type Mutant struct {
 	Name string
 	Like string // description of the bug
 
+	rule  string // the rule that must find the bug; set for bugs of worlds with events
 	first uint64 // a seed shortly before one that shows the bug; set for rare bugs
 
 	commit    func(v *view, b *store.Batch) (dag.Micros, error)
@@ -50,8 +51,13 @@ type Mutant struct {
 	stale     bool                // attempts begin by readings of rules of any age
 	nameless  bool                // placements do not name the namespace of their task
 	strayed   bool                // a node takes every workflow for one of the first namespace
-	noErrand  bool                // after a load, the start of an errand is not sent again
-	shift     func(v *view, m store.ShiftMove) (bool, error)
+	// forgetsWaits makes an owner forget the waits for events that began before it took the shard.
+	forgetsWaits bool
+	until        func(v *view, at dag.Micros) (int64, error)                                   // replaces EventsUntil
+	page         func(v *view, page []store.SentEvent) []store.SentEvent                       // changes a page of the log
+	add          func(v *view, events []store.SentEvent) (added []store.EventAdded, err error) // replaces AddEvents
+	noErrand     bool                                                                          // after a load, the start of an errand is not sent again
+	shift        func(v *view, m store.ShiftMove) (bool, error)
 }
 
 // view is the store as one process sees it.

@@ -61,6 +61,8 @@ func (w *World) drawRich() {
 // richPlans returns the graphs of rich worlds.
 func (w *World) richPlans() []*plan {
 	switch {
+	case w.stage.Events:
+		return eventPlans()
 	case w.rich.tasks:
 		return queuedPlans()
 	case w.Seed%7 == 3:
@@ -152,7 +154,8 @@ func (w *World) names(i int) string {
 }
 
 // serve adds to an engine's configuration what a rich world needs.
-func (w *World) serve(cfg *engine.Config) {
+func (w *World) serve(l *life, cfg *engine.Config) {
+	l.follow()
 	if w.rich != nil {
 		cfg.Preparer, cfg.Namer = preparer{w}, trigger.New(w.st)
 	}
@@ -163,11 +166,13 @@ type preparer struct{ w *World }
 
 // Prepare draws items for a foreach. It makes each call name a later workflow, so that no workflow calls
 // itself.
-func (p preparer) Prepare(_ context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
+func (p preparer) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
 	w := p.w
 	switch l := w.cur.life; {
 	case l.dead || w.outage || l.cut || w.chance(w.swarm.blind):
 		return engine.Prepared{}, errkind.ErrUnavailable
+	case q.Graph.Kind(q.Task) == dag.Dependent:
+		return prepareEvent(ctx, w, q)
 	case !w.calm && w.rng.IntN(20) == 0:
 		return engine.Prepared{}, fmt.Errorf("%w: there is no such list", errkind.ErrInvalid)
 	}

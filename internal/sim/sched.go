@@ -58,6 +58,8 @@ type Stage struct {
 	Load bool
 	// Handles makes attempts begin work outside of their processes.
 	Handles bool
+	// Events makes tasks wait for events, which clients send.
+	Events bool
 }
 
 func (s *Stage) take() *coro {

@@ -28,7 +28,8 @@ var (
 	backFlag     = flag.Bool("back", false, "whether TestSeed and TestSoak have the store go back to an earlier state")
 	registryFlag = flag.Bool("registry", false, "whether the nodes of TestSeed and TestSoak have a registry that fails and lies")
 	handlesFlag  = flag.Bool("handles", false, "whether the attempts of TestSeed and TestSoak begin work outside of their processes")
-	seedsFlag    = flag.Uint64("seeds", 20_000, "how many seeds TestSoak plays")
+	eventsFlag   = flag.Bool("events", false, "whether tasks of TestSeed and TestSoak wait for events")
+	seedsFlag    = flag.Uint64("seeds", 19_000, "how many seeds TestSoak plays")
 	mutantFlag   = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
 )
 
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // TestSeed replays one seed. With -v it prints the whole history.
 func TestSeed(t *testing.T) {
-	stage := &Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Spaces: *spacesFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag}
+	stage := &Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Spaces: *spacesFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag, Events: *eventsFlag}
 	defer stage.Close()
 	var trace *os.File
 	if testing.Verbose() {
@@ -57,6 +58,7 @@ func TestSameSeed(t *testing.T) {
 	stage := &Stage{}
 	defer stage.Close()
 	for seed := range uint64(60) {
+		stage.Events = seed >= 50
 		one, two := fnv.New64a(), fnv.New64a()
 		Run(stage, seed, nil, one)
 		Run(stage, seed, nil, two)
@@ -136,7 +138,7 @@ func (a *tally) soak(first, n uint64, m *Mutant, like Stage) {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			stage := &Stage{Ahead: like.Ahead, Back: like.Back, Alerts: like.Alerts, Audit: like.Audit, Quotas: like.Quotas, Spaces: like.Spaces, Registry: like.Registry, Load: like.Load, Handles: like.Handles}
+			stage := &Stage{Ahead: like.Ahead, Back: like.Back, Alerts: like.Alerts, Audit: like.Audit, Quotas: like.Quotas, Spaces: like.Spaces, Registry: like.Registry, Load: like.Load, Handles: like.Handles, Events: like.Events}
 			defer stage.Close()
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
 				a.add(Run(stage, first+i, m, nil))
@@ -180,7 +182,7 @@ func TestSoak(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() { all.tellEach(ctx, t, n) })
-	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Spaces: *spacesFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag})
+	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Spaces: *spacesFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag, Events: *eventsFlag})
 	stop()
 	telling.Wait()
 	for _, seed := range all.bad[:min(len(all.bad), badMax)] {

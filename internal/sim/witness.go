@@ -90,6 +90,10 @@ func (v *witness) after(l *life, op memory.Op) {
 		v.look(l, op)
 	case memory.AuditAfter:
 		v.treed()
+	case memory.EventsAfter:
+		w.follows.grown(w)
+	case memory.LogsAfter: // retention
+		w.follows.deleted(w)
 	}
 }
 
@@ -163,6 +167,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 		w.tell("%s commits %s", l, describe(w, b))
 	}
 	v.noted(b)
+	w.follows.commit(w, l, b)
 	ids := append([]dag.RunID{}, touched(b)...)
 	recs, err := w.st.Load(context.Background(), store.LoadQuery{IDs: ids})
 	must(err)

@@ -115,8 +115,7 @@ func (w *World) draw() {
 	if w.stage.Audit {
 		s.verbs += 6
 	}
-	if w.stage.Quotas || w.stage.Spaces {
-		drawQuotas(w)
+	if drawOther(w) {
 		return
 	}
 	drawHandles(w)
@@ -132,6 +131,19 @@ func (w *World) draw() {
 	}
 	w.drawRich()
 	w.drawTimed()
+}
+
+// drawOther draws the worlds that are neither rich nor timed. It reports whether this is one of them.
+func drawOther(w *World) bool {
+	switch {
+	case w.stage.Quotas, w.stage.Spaces:
+		drawQuotas(w)
+	case w.stage.Events:
+		drawEvents(w)
+	default:
+		return false
+	}
+	return true
 }
 
 // World plays one history.
@@ -165,6 +177,7 @@ type World struct {
 	workers   []*worker
 	unarrived int // number of reports on their way
 	calm      bool
+	healed    int64        // when the last fault ended
 	backAt    int64        // time at which the store last went back
 	backs     int          // how often the store went back
 	pasts     []*past.Past // confirmed states that each node remembers; nil if it remembers none
@@ -176,6 +189,8 @@ type World struct {
 	audits  audits
 	spaces  spaces
 	burdens burdens
+	sending sending
+	follows follows
 	witness witness
 	mutant  *Mutant
 
@@ -202,6 +217,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.witness.open(w)
 	w.shelf.open(w)
 	w.outside = outside{works: map[string]attemptKey{}, early: map[attemptKey]int64{}, errands: flow{plan: errandPlan()}}
+	w.follows = follows{first: 1, waits: map[attemptKey]*waited{}}
 	w.audits.acked, w.audits.leaves = map[string]order{}, map[int64]store.AuditLeaf{}
 	w.setUp()
 	w.tell("seed %d: %+v %+v", seed, *s, w.rich)
@@ -337,6 +353,7 @@ func (w *World) script() {
 	w.client.operate(w)
 	w.sweepUp()
 	w.client.people(w)
+	w.client.sendEvents(w)
 	w.keepUp()
 }
 
@@ -369,7 +386,7 @@ func (w *World) anyLife() *life {
 // heal ends all faults.
 func (w *World) heal() {
 	s := &w.swarm
-	w.calm, w.outage = true, false
+	w.calm, w.outage, w.healed = true, false, w.now
 	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // makes triggers due
 		w.ahead = 0
 	}
@@ -402,7 +419,7 @@ func (w *World) settled() bool {
 		}
 	}
 	for _, p := range w.procs { // messages from the time of faults may arrive only now
-		if !p.done && p.life != nil && !p.life.dead && (p.name == "ask" || p.name == "decide" || p.name == "verb" || p.name == "change") {
+		if !p.done && p.life != nil && !p.life.dead && (p.name == "ask" || p.name == "decide" || p.name == "verb" || p.name == "change" || p.name == "send") {
 			return false
 		}
 	}
@@ -472,7 +489,7 @@ func (w *World) fault(op memory.Op) (out memory.Outcome) {
 			return memory.FailBefore
 		}
 		return memory.OK
-	case memory.CommitAfter, memory.AcquireAfter, memory.ClaimAfter, memory.RegisterAfter, memory.MemberAfter, memory.AuditAfter:
+	case memory.CommitAfter, memory.AcquireAfter, memory.ClaimAfter, memory.RegisterAfter, memory.MemberAfter, memory.AuditAfter, memory.EventsAfter, memory.LogsAfter:
 		return w.faultAfter(l, op)
 	}
 	if !l.dead {
