@@ -246,11 +246,14 @@ year: tools ## play a year of 1,000 hourly workflows on both databases, print ro
 VERSION ?= 0.0.0
 # The folder for base roots of the image. Without it, each release makes its own from today's packages of Debian.
 ROOTS   ?=
+# The file of the key that signs the checksums. Without it, the key is in the variable SKEIN_RELEASE_KEY. SIGNERS replaces deploy/allowed_signers.
+SIGN    ?=
+SIGNERS ?=
 
 .PHONY: release
-release: web ## make what people install in dist/: archives, packages, a container image, a Helm chart, bill of materials, checksums (VERSION=1.2.3; ONLY=linux/amd64: for one system; ROOTS=FOLDER keeps the base of the image)
+release: web ## make what people install in dist/: archives, packages, a container image, a Helm chart, bill of materials, signed checksums (VERSION=1.2.3; SIGN=KEY; ONLY=linux/amd64: for one system; ROOTS=FOLDER keeps the base of the image)
 	@cd tools/release && GOWORK=off $(GO) run . -version $(VERSION) -only "$(ONLY)" -epoch $$(git log -1 --format=%ct 2>/dev/null || echo 0) \
-		-revision "$$(git rev-parse HEAD 2>/dev/null)" -base "$(abspath $(ROOTS))" \
+		-revision "$$(git rev-parse HEAD 2>/dev/null)" -base "$(abspath $(ROOTS))" -key "$(abspath $(SIGN))" -signers "$(abspath $(SIGNERS))" \
 		-stamp "$$(node ../../web/tools/stamp.mjs)" -root ../.. -out ../../dist
 
 STEPS   ?=

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 top=$PWD
 out=$top/dist/nightly
 version=${VERSION:-0.0.0}
-all="release module size deb rpm tar image soak kills chaos clusters networks patroni year screenshots"
+all="release again module size deb rpm tar image soak kills chaos clusters networks patroni year screenshots"
 steps=${*:-$all}
 missed=3 # the exit status of a step that cannot run here
 
@@ -26,8 +26,23 @@ needs() {
 }
 
 # The release that the other steps try. Its folder is made again, so the logs wait elsewhere until it is there.
+# Without a key of yours (SIGN, or SKEIN_RELEASE_KEY), it is signed with a key that is made for this run.
 step_release() {
-	make release VERSION="$version" ROOTS="${ROOTS:-}" ONLY="${ONLY:-}"
+	if [ -z "${SIGN:-}${SKEIN_RELEASE_KEY:-}" ]; then
+		needs ssh-keygen
+		keys=$(mktemp -d)
+		trap 'rm -rf "$keys"' EXIT
+		ssh-keygen -q -t ed25519 -N '' -C nightly -f "$keys/key" || exit 1
+		echo "packages@skein.dev namespaces=\"skein-release\" $(cat "$keys/key.pub")" >"$keys/allowed_signers"
+		SIGN=$keys/key SIGNERS=$keys/allowed_signers
+	fi
+	make release VERSION="$version" ROOTS="${ROOTS:-}" ONLY="${ONLY:-}" SIGN="${SIGN:-}" SIGNERS="${SIGNERS:-}"
+}
+
+# The same release once more, elsewhere, must have the same bytes.
+step_again() {
+	needs git
+	tools/nightly/again.sh "$version" "${ONLY:-}"
 }
 
 step_module() {

@@ -127,6 +127,137 @@ func (r *release) baseRoot(arch string) (string, error) {
 	return file, os.Rename(half, file)
 }
 
+// takeRoots writes the base roots of a released image to the folder for roots, so that the release can be
+// made again byte by byte. A root is the first layer of the image of its architecture.
+func (r *release) takeRoots(archive string) error {
+	if r.base == "" {
+		return errors.New("-roots-of needs -base, the folder for the roots")
+	}
+	folder, err := os.MkdirTemp("", "skein-oci")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder) //nolint:errcheck // a folder for temporary files
+	in, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // only read
+	if err := untar(in, folder); err != nil {
+		return fmt.Errorf("read %s: %w", archive, err)
+	}
+	images, err := imagesOf(folder)
+	if err != nil {
+		return fmt.Errorf("%s is not an image of a release: %w", archive, err)
+	}
+	if err := os.MkdirAll(r.base, 0o755); err != nil {
+		return err
+	}
+	for _, img := range images {
+		if err := r.takeRoot(img); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// imagesOf reads the images that image has written to a folder: they are in one index.
+func imagesOf(folder string) (images []v1.Image, err error) {
+	top, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return nil, err
+	}
+	list, err := top.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Manifests) != 1 {
+		return nil, fmt.Errorf("it has %d indexes, want 1", len(list.Manifests))
+	}
+	index, err := top.ImageIndex(list.Manifests[0].Digest)
+	if err != nil {
+		return nil, err
+	}
+	if list, err = index.IndexManifest(); err != nil {
+		return nil, err
+	}
+	for _, m := range list.Manifests {
+		img, err := index.Image(m.Digest)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, img)
+	}
+	return images, nil
+}
+
+func (r *release) takeRoot(img v1.Image) error {
+	config, err := img.ConfigFile()
+	if err != nil {
+		return err
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return err
+	}
+	if len(layers) == 0 {
+		return errors.New("the image has no layer")
+	}
+	from, err := layers[0].Uncompressed()
+	if err != nil {
+		return err
+	}
+	defer from.Close() //nolint:errcheck // only read
+	file := r.rootFile(config.Architecture)
+	to, err := os.Create(file + ".new")
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		to.Close() //nolint:errcheck // the error before counts
+		return err
+	}
+	if err := to.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// untar unpacks the regular files of an archive into a folder, and refuses names that leave it.
+func untar(from io.Reader, folder string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // only a descriptor
+	for t := tar.NewReader(from); ; {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := root.MkdirAll(filepath.Dir(h.Name), 0o755); err != nil {
+			return err
+		}
+		f, err := root.Create(h.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(f, t); err != nil {
+			f.Close() //nolint:errcheck // the error before counts
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+}
+
 // imageOf adds the program to a root: each is a layer, so that a registry stores a root once for many
 // versions.
 func (r *release) imageOf(root string, p program) (v1.Image, error) {

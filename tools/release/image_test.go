@@ -24,7 +24,7 @@ func TestImageIsThatOfTheDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, last, _ := strings.Cut(string(text), "FROM debian:") // the last stage
+	_, last, _ := strings.Cut(string(text), "\nFROM debian:") // the last stage
 	want := imageConfig()
 	line := func(pattern string) string {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestImageIsThatOfTheDockerfile(t *testing.T) {
 		}
 		return all
 	}
-	if is := line(`^(\S+)-slim\n`); is != suite {
+	if is := line(`^([a-z]+)-slim@`); is != suite {
 		t.Errorf("it is based on %s, the image on %s", is, suite)
 	}
 	if is := strings.Fields(line(`--no-install-recommends (.*?) &&`)); !slices.Equal(is, imagePackages) {
@@ -125,15 +125,26 @@ func TestImage(t *testing.T) {
 		t.Error("two archives of the same input differ")
 	}
 
+	// The roots of the archive are those that it was made from, so everybody can make it again.
+	again := &release{base: filepath.Join(t.TempDir(), "roots")}
+	file := filepath.Join(t.TempDir(), "skein_oci.tar")
+	if err := errors.Join(os.WriteFile(file, archive, 0o644), again.takeRoots(file)); err != nil {
+		t.Fatal(err)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		root, err := os.Open(again.rootFile(arch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close() //nolint:errcheck // only read
+		if files := filesOf(t, root); len(files) != 1 || files["etc/os-release"] != "of "+arch {
+			t.Errorf("the root for %s has %v", arch, files)
+		}
+	}
+
 	folder := t.TempDir()
-	for name, data := range filesOf(t, bytes.NewReader(archive)) {
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := untar(bytes.NewReader(archive), folder); err != nil {
+		t.Fatal(err)
 	}
 	top, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
@@ -186,6 +197,41 @@ func TestImage(t *testing.T) {
 		if files["etc/os-release"] != "of "+arch || files["usr/local/bin/skein"] != "program of "+arch || files["usr/local/bin/skein-plus"] != "plus of "+arch || !strings.Contains(files["usr/share/doc/skein/copyright"], "Apache") {
 			t.Errorf("%s has the files %v", arch, files)
 		}
+	}
+}
+
+// TestBasesAreDigests: the containers of deploy come from exact bytes, because a tag can be moved to others. The
+// tag next to a digest says which image to look up for its next digest, and Go's has the version of go.mod.
+func TestBasesAreDigests(t *testing.T) {
+	found := 0
+	for file, pattern := range map[string]string{"Dockerfile": `(?m)^FROM (\S+)`, "compose.yaml": `(?m)^ +image: (\S+)$`} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			if name[1] == "skein" {
+				continue // the image that is built here
+			}
+			found++
+			if !regexp.MustCompile(`^[a-z]+:[a-z0-9.-]+@sha256:[0-9a-f]{64}$`).MatchString(name[1]) {
+				t.Errorf("%s is based on %s, want NAME:TAG@sha256:DIGEST", file, name[1])
+			}
+		}
+		if file != "Dockerfile" {
+			continue
+		}
+		mod, err := os.ReadFile("../../go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(mod)[1]
+		if !bytes.Contains(text, []byte("\nFROM golang:"+string(version)+"@")) {
+			t.Errorf("the Dockerfile builds with another Go than go.mod's %s", version)
+		}
+	}
+	if found != 4 {
+		t.Errorf("found %d bases, want 4", found)
 	}
 }
 

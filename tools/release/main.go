@@ -1,6 +1,6 @@
 // Command release makes the files that people install: archives for each system, Debian and RPM packages, a
-// container image, a Helm chart, a bill of materials (CycloneDX) and checksums. The same commit, version and
-// Go release give the same files; the image also needs the same base root (-base).
+// container image, a Helm chart, a bill of materials (CycloneDX) and signed checksums. The same commit,
+// version and Go release give the same files; the image also needs the same base root (-base).
 //
 //	cd tools/release && GOWORK=off go run . -version 1.2.3 -epoch 1764000000 -root ../.. -out ../../dist
 package main
@@ -62,6 +62,8 @@ type release struct {
 	only      string // the only target, as linux/amd64; "" means all
 	revision  string // the commit, for the labels of the image
 	base      string // the folder of base roots for the image; "" means made for this release
+	key       string // the file of the key that signs the checksums; "" means the variable SKEIN_RELEASE_KEY
+	signers   string // the file of the keys that people accept; "" means deploy/allowed_signers
 	made      []string
 }
 
@@ -76,7 +78,17 @@ func main() {
 	flag.StringVar(&r.only, "only", "", "the one system that is built for, such as linux/amd64")
 	flag.StringVar(&r.revision, "revision", "", "the commit, for the labels of the image")
 	flag.StringVar(&r.base, "base", "", "the folder of base roots for the image; missing ones are made there")
+	flag.StringVar(&r.key, "key", "", "the key that signs the checksums, as ssh-keygen makes it; without it, the key in "+keyVariable)
+	flag.StringVar(&r.signers, "signers", "", "the file of the accepted keys, instead of deploy/allowed_signers")
+	from := flag.String("roots-of", "", "make no release: only write the base roots of the image in this archive to the folder of -base")
 	flag.Parse()
+	if *from != "" {
+		if err := r.takeRoots(*from); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	r.at = time.Unix(epoch, 0).UTC()
 	if err := r.make(); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -91,6 +103,26 @@ func (r *release) make() error {
 	if r.stamp == "" {
 		return errors.New("-stamp is missing: a release has its web page (make web builds it)")
 	}
+	sign, end, err := r.signing()
+	defer end()
+	if err != nil {
+		return err
+	}
+	if err := r.parts(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(r.out, "build")); err != nil {
+		return err
+	}
+	sums, err := r.sums()
+	if err != nil || sign == nil {
+		return err
+	}
+	return sign(sums)
+}
+
+// parts makes the files of the release.
+func (r *release) parts() error {
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
 	}
@@ -140,13 +172,7 @@ func (r *release) make() error {
 			return err
 		}
 	}
-	if err := r.check(); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(filepath.Join(r.out, "build")); err != nil {
-		return err
-	}
-	return r.sums()
+	return r.check()
 }
 
 // run starts a command in the root of the repository.
@@ -372,17 +398,18 @@ func (r *release) check() error {
 	return nil
 }
 
-// sums writes the SHA-256 of each file.
-func (r *release) sums() error {
+// sums writes the SHA-256 of each file to the file that it returns.
+func (r *release) sums() (file string, err error) {
 	var b strings.Builder
 	slices.Sort(r.made)
 	for _, name := range r.made {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return err
+			return "", err
 		}
 		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(data), filepath.Base(name))
 	}
 	fmt.Print(b.String())
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(b.String()), 0o644)
+	file = filepath.Join(r.out, "SHA256SUMS")
+	return file, os.WriteFile(file, []byte(b.String()), 0o644)
 }
