@@ -76,6 +76,11 @@ func begin() (pid int, err error) {
 	if err != nil {
 		return 0, &fence.EnterError{Err: err}
 	}
+	for i := range s.Bounds { // the task inherits them
+		if err := unix.Setrlimit(int(s.Bounds[i].Resource), &s.Bounds[i].Limit); err != nil {
+			return 0, &fence.EnterError{Err: fmt.Errorf("limit the resources of the task: %w", err)}
+		}
+	}
 	one := func(id uint32) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: int(id), HostID: int(id), Size: 1}}
 	}

@@ -19,6 +19,8 @@ type Spec struct {
 	Dir  string
 
 	Given bool // the task gets the file of the descriptor fence.Given; Start sets it
+	// Bounds are the limits of the task. Start sets them.
+	Bounds [3]fence.Bound
 }
 
 // answer is a line that the init writes.

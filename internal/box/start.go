@@ -34,8 +34,12 @@ type Box struct {
 // environment of the init, and attr.Dir is not used. An error is a *fence.EnterError, or the kernel's error
 // of the program's start. The caller waits for the process PID, and then calls End.
 func Start(s *Spec, attr *syscall.ProcAttr) (*Box, error) {
+	bounds, err := fence.Bounds()
+	if err != nil {
+		return nil, &fence.EnterError{Err: err}
+	}
 	of := *s
-	of.Given = len(attr.Files) > 3
+	of.Given, of.Bounds = len(attr.Files) > 3, bounds
 	text, err := json.Marshal(&of)
 	if err != nil {
 		return nil, &fence.EnterError{Err: err}

@@ -67,8 +67,8 @@ type birth struct {
 	death     uintptr // Pdeathsig
 	setsid    bool
 	inCgroup  bool
-	limited   bool // the child sets limit
-	limit     unix.Rlimit
+	bounds    [3]Bound
+	bounded   uintptr // the number of bounds that the child sets
 	clone     cloneArgs
 	pidfd     int32
 
@@ -129,8 +129,17 @@ func (f *Fence) birth(path string, argv []string, attr *syscall.ProcAttr) (b *bi
 		b.groups = &b.cred.Groups[0]
 	}
 	b.header.Version = unix.LINUX_CAPABILITY_VERSION_3
-	if b.limit, b.limited, err = limitOfChildren(); err != nil {
+	files, changed, err := limitOfChildren()
+	if err != nil {
 		return nil, err
+	}
+	if b.cred != nil {
+		b.bounded = uintptr(len(b.bounds))
+		if b.bounds, err = boundsOf(files); err != nil {
+			return nil, err
+		}
+	} else if changed {
+		b.bounds[0], b.bounded = Bound{unix.RLIMIT_NOFILE, files}, 1
 	}
 	b.clone = cloneArgs{flags: unix.CLONE_VFORK | unix.CLONE_VM, exitSignal: uint64(unix.SIGCHLD)}
 	if sys.PidFD != nil {
@@ -261,7 +270,7 @@ func (b *birth) enter() bool {
 	return true
 }
 
-// open gives the child its files and its limit of open files.
+// open gives the child its files and its limits.
 //
 //go:nosplit
 //go:noinline
@@ -289,8 +298,8 @@ func (b *birth) open() bool {
 			return false
 		}
 	}
-	if b.limited {
-		syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&b.limit)), 0, 0, 0)
+	for i = 0; i < b.bounded; i++ { // after the change of the user, so that no other task of the user prevents the exec
+		syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, b.bounds[i].Resource, uintptr(unsafe.Pointer(&b.bounds[i].Limit)), 0, 0, 0)
 	}
 	return true
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"skein.dev/skein/internal/fence"
 )
 
@@ -109,6 +111,8 @@ func attacksOn(me, key, home string) []attack {
 		{"gain privileges", IsolationFence, "grep -q '^NoNewPrivs:.0' /proc/self/status"},
 		{"have capabilities", IsolationUser, "grep -q '^CapEff:.*[1-9a-f]' /proc/self/status"},
 		{"be in the groups of the worker", IsolationUser, "id -G | grep -qx 0"},
+		{"write core dumps", IsolationUser, `test "$(ulimit -Hc)" != 0`},
+		{"have most of the process IDs of the machine", IsolationUser, `n=$(ulimit -Hu); test $n = unlimited || test $n -gt $(($(cat /proc/sys/kernel/pid_max) / 2))`},
 		{"reach an address of the machine", "", "true </dev/tcp/127.0.0.1/$PORT"},
 		{"read the name of a process of the machine", IsolationBox, "cat /proc/" + me + "/cmdline"},
 	}
@@ -129,10 +133,21 @@ func (a *attack) lacks() string {
 		return "Landlock before version 6 does not refuse signals"
 	case os.Geteuid() != 0 && (strings.Contains(a.name, "system") || strings.Contains(a.name, "capabilities") || strings.Contains(a.name, "groups")):
 		return "the worker is not root, so the attack fails at each level"
+	case strings.Contains(a.script, "-Hc") && limitHere(unix.RLIMIT_CORE) == 0, strings.Contains(a.script, "-Hu") && limitHere(unix.RLIMIT_NPROC) < 1<<15:
+		return "the worker has that limit itself, so the attack fails at each level"
 	case strings.Contains(a.script, "python3") && !installed("python3"), strings.Contains(a.script, "renice") && !installed("renice"):
 		return "a program of the attack is not installed"
 	}
 	return ""
+}
+
+// limitHere returns the hard limit of this process.
+func limitHere(resource int) uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(resource, &limit); err != nil {
+		panic("no limits: " + err.Error())
+	}
+	return limit.Max
 }
 
 func installed(program string) bool {

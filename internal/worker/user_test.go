@@ -2,11 +2,15 @@ package worker
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/artifact"
 )
@@ -134,7 +138,27 @@ func TestUserBounds(t *testing.T) {
 		job := r.sh(`for f in $(sed -n 's#^[0-9]*:pids:#/sys/fs/cgroup/pids#p; s#^0::#/sys/fs/cgroup#p' /proc/self/cgroup); do cat $f/pids.max; done 2>/dev/null; true`)
 		want(t, r.run(job), Succeeded, "", "")
 		if log := r.log(job.Key); !strings.Contains(log, strconv.Itoa(attemptPids)) {
-			t.Logf("the number of processes is not bounded here: %q, %s", log, r.Containment())
+			t.Logf("the number of processes of an attempt is not bounded here: %q, %s", log, r.Containment())
+		}
+		// The limits of its process, which are at most those of the worker.
+		job = r.sh(`ulimit -Hn; ulimit -Hc; ulimit -Hu`)
+		job.Argv[0] = "bash"
+		want(t, r.run(job), Succeeded, "", "")
+		var files, processes unix.Rlimit
+		if err := errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &files), unix.Getrlimit(unix.RLIMIT_NPROC, &processes)); err != nil {
+			t.Fatal(err)
+		}
+		half := processes.Max
+		for _, name := range []string{"pid_max", "threads-max"} {
+			n, err := strconv.ParseUint(strings.TrimSpace(readText("/proc/sys/kernel/"+name)), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			half = min(half, n/2)
+		}
+		is := strings.Fields(r.log(job.Key))
+		if want := []string{strconv.FormatUint(min(files.Max, 1<<16), 10), "0", strconv.FormatUint(half, 10)}; !slices.Equal(is, want) {
+			t.Errorf("its limits of files, core dumps and processes are %q, want %q", is, want)
 		}
 	})
 }
