@@ -3,9 +3,13 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -112,6 +116,32 @@ func TestNamedWorker(t *testing.T) {
 	other.stop()
 }
 
+// forge sends a report about an attempt of a handler to the node at an address, with a token of the kind
+// node, but without a proof which node sends it. It returns the status.
+func (w *world) forge(address, token, cert, handler string) int {
+	w.t.Helper()
+	pem, err := os.ReadFile(cert)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, address+"/internal/v1/report", strings.NewReader(`{"handler": `+handler+`}`))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
 // TestWorkerWithToken: a worker of a node that others can reach presents a token, over TLS. After the token
 // is revoked, the worker is gone, and its tasks go to a worker with a valid token.
 func TestWorkerWithToken(t *testing.T) {
@@ -160,6 +190,13 @@ func TestWorkerWithToken(t *testing.T) {
 	file := w.workflow("hello", `  a: {run: "true"}`)
 	if o := at("run", file); o.code != exitOK {
 		t.Fatalf("a run on the worker: %v", o)
+	}
+	handler, err := exec.Command("psql", "-At", pg.URL("postgres"), "-c", "select handler from skein.member where not worker").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := w.forge(p.url, node, cert, strings.TrimSpace(string(handler))); status != http.StatusForbidden {
+		t.Errorf("a report by the token of the nodes, without a proof: %d", status)
 	}
 	if o := at("token", "revoke", "bad"); o.code != exitOK {
 		t.Fatal(o)

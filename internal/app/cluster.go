@@ -64,7 +64,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 	}
 	n.judge = cfg.Judge(n.log)
 	m := &membership{n: n, shared: shared, rt: rt, channel: channel}
-	calls := peer.NewCaller(rt, cfg.APIToken, func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) })
+	calls := peer.NewCaller(rt, cfg.APIToken, channel.Calls(self.Name, cfg.APIToken != ""))
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: shared, Owner: reborn{&n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: calls.Blind,
 		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Judge: n.judge, Log: n.log,
@@ -227,9 +227,9 @@ func (t *town) Wake() {
 // choose the node, it uses the row of the request in the table of access, and not the text of the path. The
 // decision about access uses the same row.
 func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
-	n, mux := m.n, access.NewMux()
-	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, joining.ProvenNode)
-	m.home.HandlePeers(mux)
+	n, mux, may := m.n, access.NewMux(), peer.NewSpeakers(m.node, auth.NodeOf).Check
+	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, may)
+	m.home.HandlePeers(mux, may)
 	n.monitor.Handle(mux)
 	nodes.Handle(mux, n.depot.Source())
 	mux.Take(http.MethodGet, eventsPath)

@@ -68,7 +68,7 @@ func newMembers(ctx context.Context, n *Node, info store.Info, is store.Handler)
 	self := store.Member{Handler: is.ID, UUID: n.life, Name: n.cfg.Name, Address: n.cfg.Advertise, Version: Version(), Format: info.Known,
 		Slots: int32(n.cfg.Slots), Started: is.Started, Traits: n.traits()}
 	if shared := store.Can(n.store).Cluster; shared != nil {
-		self.Address = n.advertised()
+		self.Address, self.Traits.Proves = n.advertised(), true
 		return newMembership(ctx, n, shared, self)
 	}
 	return newSolo(ctx, n, self, info.Shards)

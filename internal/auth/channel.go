@@ -20,6 +20,10 @@ import (
 // HeaderPrincipal names the caller for whom a node passes a request on. Without a valid proof it is ignored.
 const HeaderPrincipal = "X-Skein-Principal"
 
+// HeaderNode names the node that sends a request with its token. The token is the credential of the request,
+// and this header proves which node shows it. Without a valid proof it is ignored.
+const HeaderNode = "X-Skein-Node"
+
 // Principal is the caller for whom a node passes a request on.
 type Principal struct {
 	// Token is the caller's token. Its Kind is "" if the caller showed none. In that case the request is
@@ -40,7 +44,18 @@ type Channel interface {
 	// Passed returns the caller for whom a node passed a request on. ok is false if the request has no valid
 	// proof.
 	Passed(r *http.Request) (Principal, bool)
+	// Sign adds the proof that the node with a name sends a request. body is the whole body.
+	Sign(r *http.Request, name string, body []byte) error
+	// Signed returns the node that sends a request, as the token's name, and the digest of the body. ok is
+	// false if the request has no valid proof of Sign.
+	Signed(r *http.Request) (Principal, bool)
 }
+
+// Purposes of proofs. A proof for one purpose is invalid for the other.
+const (
+	forCaller = "skein passed request 1"
+	forNode   = "skein node 1"
+)
 
 const (
 	// passedMax is how long a proof is valid, by the store's clock.
@@ -128,27 +143,59 @@ func (c *KeyChannel) Vouch(r *http.Request, body []byte) error {
 	if t == nil { // the caller has shown no token
 		t = new(store.Token)
 	}
+	return c.prove(r, HeaderPrincipal, forCaller, &claim{ID: t.ID, Kind: t.Kind, Name: t.Name, Remote: r.RemoteAddr}, body)
+}
+
+// Sign implements Channel. The proof is that of Vouch, for another purpose.
+func (c *KeyChannel) Sign(r *http.Request, name string, body []byte) error {
+	return c.prove(r, HeaderNode, forNode, &claim{Kind: store.TokenNode, Name: name}, body)
+}
+
+// Calls returns a function that adds the proof of the node with a name to a request of that node itself.
+// token says that the node shows a token; otherwise the proof is its credential.
+func (c *KeyChannel) Calls(name string, token bool) func(r *http.Request, body []byte) error {
+	return func(r *http.Request, body []byte) error {
+		if token {
+			return c.Sign(r, name, body)
+		}
+		return c.Vouch(AsNode(r, name), body)
+	}
+}
+
+// prove sets a header of a request to a claim with its proof.
+func (c *KeyChannel) prove(r *http.Request, header, purpose string, is *claim, body []byte) error {
 	key, now := c.now(r.Context())
 	digest := sha256.Sum256(body)
-	said, err := json.Marshal(claim{ID: t.ID, Kind: t.Kind, Name: t.Name, At: now, Digest: digest[:], Remote: r.RemoteAddr})
+	is.At, is.Digest = now, digest[:]
+	said, err := json.Marshal(is)
 	if err != nil {
-		return fmt.Errorf("encode the caller of a request that is passed on: %w", err)
+		return fmt.Errorf("encode the caller of a request to another node: %w", err)
 	}
 	text := base64.RawURLEncoding.EncodeToString(said)
-	r.Header.Set(HeaderPrincipal, text+"."+base64.RawURLEncoding.EncodeToString(proof(key, r, text)))
+	r.Header.Set(header, text+"."+base64.RawURLEncoding.EncodeToString(proof(key, r, purpose, text)))
 	return nil
 }
 
 // Passed implements Channel.
 func (c *KeyChannel) Passed(r *http.Request) (p Principal, ok bool) {
-	shown := r.Header[HeaderPrincipal]
+	return c.proved(r, HeaderPrincipal, forCaller)
+}
+
+// Signed implements Channel.
+func (c *KeyChannel) Signed(r *http.Request) (p Principal, ok bool) {
+	return c.proved(r, HeaderNode, forNode)
+}
+
+// proved reads a header of prove and verifies its proof.
+func (c *KeyChannel) proved(r *http.Request, header, purpose string) (p Principal, ok bool) {
+	shown := r.Header[header]
 	if len(shown) != 1 || len(shown[0]) > principalMax {
 		return p, false
 	}
 	text, tag, _ := strings.Cut(shown[0], ".")
 	mac, err := base64.RawURLEncoding.DecodeString(tag)
 	key, now := c.now(r.Context())
-	if err != nil || !hmac.Equal(mac, proof(key, r, text)) {
+	if err != nil || !hmac.Equal(mac, proof(key, r, purpose, text)) {
 		return p, false
 	}
 	var said claim
@@ -165,10 +212,10 @@ func (c *KeyChannel) Passed(r *http.Request) (p Principal, ok bool) {
 	return p, true
 }
 
-// proof returns the authentication code of a request that a node passes on.
-func proof(key []byte, r *http.Request, said string) []byte {
+// proof returns the authentication code of a request that a node sends.
+func proof(key []byte, r *http.Request, purpose, said string) []byte {
 	mac := hmac.New(sha256.New, key)
-	for _, part := range []string{"skein passed request 1", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, said} {
+	for _, part := range []string{purpose, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, said} {
 		fmt.Fprintf(mac, "%d:%s\n", len(part), part)
 	}
 	return mac.Sum(nil)

@@ -129,3 +129,61 @@ func TestHeadersOfNodes(t *testing.T) {
 		})).ServeHTTP(httptest.NewRecorder(), r)
 	}
 }
+
+// TestSignedCalls: a node proves its name in addition to its token. The proof holds only for the call that
+// the node has signed, and proves nothing to a node of another cluster. The token alone proves no name, and
+// the proof alone is no credential.
+func TestSignedCalls(t *testing.T) {
+	s := memory.New(memory.Options{})
+	secret, _ := add(t, s, store.TokenNode, "shared", 0)
+	channel := func(key string) *auth.KeyChannel {
+		c, err := auth.NewKeyChannel(t.Context(), &keyed{s, key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	here, other := channel("of this cluster"), channel("of another cluster")
+	gate := auth.New(auth.Config{Store: s, Required: true, Route: routeOf, Channel: here})
+	for name, c := range map[string]struct {
+		sign   func(r *http.Request) error
+		bare   bool // without the token
+		status int
+		node   string
+	}{
+		"as it was signed":   {sign: func(r *http.Request) error { return here.Sign(r, "n1", []byte("{}")) }, status: 200, node: "n1"},
+		"without a token":    {sign: func(r *http.Request) error { return here.Sign(r, "n1", []byte("{}")) }, bare: true, status: 401},
+		"not signed":         {sign: func(*http.Request) error { return nil }, status: 200},
+		"by another cluster": {sign: func(r *http.Request) error { return other.Sign(r, "n1", []byte("{}")) }, status: 200},
+		"another body":       {sign: func(r *http.Request) error { return here.Sign(r, "n1", []byte("[]")) }, status: 400},
+		"vouched by a node without a token": {sign: func(r *http.Request) error { return here.Vouch(auth.AsNode(r, "n1"), []byte("{}")) }, bare: true,
+			status: 200, node: "n1"},
+		"for another purpose": {sign: func(r *http.Request) error {
+			err := here.Sign(r, "n1", []byte("{}"))
+			r.Header[auth.HeaderPrincipal] = r.Header[auth.HeaderNode]
+			delete(r.Header, auth.HeaderNode)
+			return err
+		}, bare: true, status: 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodPost, "/internal/x", strings.NewReader("{}"))
+			if !c.bare {
+				r.Header.Set("Authorization", "Bearer "+secret)
+			}
+			if err := c.sign(r); err != nil {
+				t.Fatal(err)
+			}
+			node, w := "", httptest.NewRecorder()
+			gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.ReadAll(r.Body); err != nil {
+					w.WriteHeader(http.StatusInternalServerError)
+					return
+				}
+				node = auth.NodeOf(r.Context())
+			})).ServeHTTP(w, r)
+			if w.Code != c.status || node != c.node {
+				t.Errorf("%d, of the node %q: %s", w.Code, node, w.Body)
+			}
+		})
+	}
+}

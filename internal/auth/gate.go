@@ -143,6 +143,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		defer a.body.done()
 	}
 	passed := g.passed(a)
+	r = a.r
 	if passed != nil && passed.Remote != "" {
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = passed.Remote // the address from which the caller called the other node
@@ -199,24 +200,36 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 }
 
 // passed returns the caller for whom another node passes a call on. If the call comes from outside, it
-// returns nil and removes the headers that are valid only between nodes.
+// returns nil and removes the headers that are valid only between nodes. If a node has signed the call, the
+// context of the call has the node's name.
 func (g *Gate) passed(a *answer) *Principal {
 	if g.cfg.Channel != nil && a.r.Header[HeaderPrincipal] != nil {
-		p, ok := g.cfg.Channel.Passed(a.r)
-		if ok && a.body == nil {
-			empty := sha256.Sum256(nil)
-			ok = p.fits(empty[:])
-		}
-		if ok {
-			if a.body != nil {
-				a.body.passed = &p
-			}
+		if p, ok := g.cfg.Channel.Passed(a.r); ok && a.expects(&p) {
 			return &p
+		}
+	}
+	if g.cfg.Channel != nil && a.r.Header[HeaderNode] != nil {
+		if p, ok := g.cfg.Channel.Signed(a.r); ok && a.expects(&p) {
+			a.r = a.r.WithContext(context.WithValue(a.r.Context(), signerKey{}, p.Token.Name))
 		}
 	}
 	dropOutside(a.r.Header)
 	return nil
 }
+
+// expects makes the body of a call fail if it differs from the one in a proof. It reports whether the call
+// can still be the proven one.
+func (a *answer) expects(p *Principal) bool {
+	if a.body == nil {
+		empty := sha256.Sum256(nil)
+		return p.fits(empty[:])
+	}
+	a.body.passed = p
+	return true
+}
+
+// signerKey is the key of a context for the name of the node that has signed the call.
+type signerKey struct{}
 
 // takes limits the body of a call. It refuses a body that is larger than its route allows.
 func (g *Gate) takes(a *answer, route Route) bool {

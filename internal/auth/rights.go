@@ -50,8 +50,23 @@ func AsLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, holding(r, localToken)) })
 }
 
-// AsNode marks a request that this node itself sends to another one.
-func AsNode(r *http.Request) *http.Request { return holding(r, store.Token{Kind: store.TokenNode}) }
+// AsNode marks a request that this node itself, of the given name, sends to another one.
+func AsNode(r *http.Request, name string) *http.Request {
+	return holding(r, store.Token{Kind: store.TokenNode, Name: name})
+}
+
+// NodeOf returns the name of the node that sends a call, if a certificate or the key of the nodes proves it,
+// or "". A token of the kind node proves none, because many nodes may share it.
+func NodeOf(ctx context.Context) string {
+	if is, ok := ByCertificate(ctx); ok {
+		return is.Node
+	}
+	if t, ok := Holder(ctx); ok && t.Kind == store.TokenNode && t.ID == 0 { // tokens of the store have an ID
+		return t.Name
+	}
+	name, _ := ctx.Value(signerKey{}).(string)
+	return name
+}
 
 func holding(r *http.Request, t store.Token) *http.Request {
 	ctx := context.WithValue(r.Context(), holderKey{}, &t)

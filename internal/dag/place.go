@@ -62,6 +62,9 @@ type Traits struct {
 	// dead after a silence of Quick. It is 0 if there is no promise. Then the node counts as dead only after
 	// the lag.
 	Quick int64 `json:"quick,omitzero"`
+	// Proves is a promise of a node: each of its calls to another node proves its name, by a certificate or by
+	// the key of the nodes.
+	Proves bool `json:"proves,omitzero"`
 }
 
 // Extension is a kind of task that a worker runs as a process.

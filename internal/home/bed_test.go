@@ -149,6 +149,12 @@ var began = time.Now()
 // made holds an engine for parts that are made before the engine.
 type made struct{ *engine.Engine }
 
+// senderHeader has the name of the node that sends a call. senderKey is its key of a context. The nodes of
+// a town trust the header.
+const senderHeader = "X-Test-Sender"
+
+type senderKey struct{}
+
 // node starts a node.
 func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n := &node{name: name}
@@ -158,9 +164,10 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls, made := peer.NewCaller(http.DefaultTransport, "", nil), &made{}
+	made := &made{}
+	calls := peer.NewCaller(http.DefaultTransport, "", func(r *http.Request, _ []byte) error { r.Header.Set(senderHeader, name); return nil })
 	n.m = cluster.New(cluster.Config{Store: t.store, Owner: made, Boot: boot, Beat: beat, Lag: lag,
-		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: n.http.URL, Started: h.Started}})
+		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: n.http.URL, Started: h.Started, Traits: store.Traits{Proves: true}}})
 	cfg := home.Config{Directory: n.m, Engine: made, Store: t.store, Register: t.store.Register, Caller: calls, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
 		Artifacts: &artifact.Keeper{Store: t.files, Limits: artifact.Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 2, RunFiles: 4}},
 		Boot:      boot, Beat: beat, Lag: lag, Version: "v1", Format: 1}
@@ -177,9 +184,12 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n.e = made.Engine
 	mux.Handle(home.Prefix, home.Handler(n.h))
 	between := http.NewServeMux()
-	n.h.HandlePeers(between)
-	peer.Handle(between, n.m, n.e, n.h.Cancel, func(context.Context) string { return "" })
-	mux.Handle(peer.Prefix, peer.OnlyJSON(between))
+	may := peer.NewSpeakers(n.m, func(ctx context.Context) string { name, _ := ctx.Value(senderKey{}).(string); return name }).Check
+	n.h.HandlePeers(between, may)
+	peer.Handle(between, n.m, n.e, n.h.Cancel, may)
+	mux.Handle(peer.Prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		peer.OnlyJSON(between).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), senderKey{}, r.Header.Get(senderHeader))))
+	}))
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = n.e.Run(ctx) })

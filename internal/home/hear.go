@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -316,8 +317,12 @@ type Mux interface {
 	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
 }
 
-// HandlePeers registers the calls of other nodes.
-func (h *Home) HandlePeers(mux Mux) {
+// foreign is the error for a report that the calling node may not make.
+type foreign struct{ error }
+
+// HandlePeers registers the calls of other nodes. may returns an error if the caller of a request may not
+// report for a handler.
+func (h *Home) HandlePeers(mux Mux, may func(context.Context, dag.HandlerID) error) {
 	take(mux, AskPath, func(ctx context.Context, a *ask) (any, error) { return nil, h.Ask(ctx, a) })
 	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { return nil, h.Granted(l) })
 	take(mux, DeliverPath, func(_ context.Context, d *delivery) (any, error) { return nil, h.Deliver(d) })
@@ -327,6 +332,9 @@ func (h *Home) HandlePeers(mux Mux) {
 		return out, err
 	})
 	take(mux, ReportPath, func(ctx context.Context, x *word) (any, error) {
+		if err := may(ctx, x.Handler); err != nil {
+			return nil, foreign{err}
+		}
 		out, err := h.Heard(ctx, x)
 		return out, err
 	})
@@ -338,7 +346,12 @@ const PeerBytesMax = 32 << 20
 func take[T any](mux Mux, path string, do func(context.Context, *T) (any, error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		in := new(T)
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, PeerBytesMax)).Decode(in); err != nil {
+		body := http.MaxBytesReader(w, r.Body, PeerBytesMax)
+		err := json.NewDecoder(body).Decode(in)
+		if err == nil { // the proof of a call is compared with its body at the end of the body
+			_, err = io.Copy(io.Discard, body)
+		}
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -349,6 +362,8 @@ func take[T any](mux Mux, path string, do func(context.Context, *T) (any, error)
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 		case ErrAway(err):
 			http.Error(w, err.Error(), http.StatusConflict)
+		case errors.As(err, new(foreign)):
+			http.Error(w, err.Error(), http.StatusForbidden)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		case out != nil:

@@ -1,7 +1,10 @@
 package home_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -10,7 +13,9 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/home"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
+	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
 // theft is a scene with a third worker, the rogue. It calls about an attempt that it does not have, or no
@@ -265,4 +270,50 @@ func TestDepositIsFinal(t *testing.T) {
 		}
 	}
 	s.intact()
+}
+
+// TestRogueNode: a node cannot end an attempt of a worker that is attached to another node, nor can a caller
+// that proves no name. The home node can, also after the worker has moved to it because its former home died.
+func TestRogueNode(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 3)
+	n1, n2, n3 := tn.nodes[0], tn.nodes[1], tn.nodes[2]
+	w := tn.apply("w", dag.NewPlace("", "etl", nil))
+	a := tn.hand(n1, "a", 4, "etl")
+	for range 4 { // of several shards
+		tn.submit(w)
+	}
+	a.get(4)
+	x := a.running[0]
+	run, err := dag.ParseRunID(x.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	word, err := json.Marshal(map[string]any{"Handler": a.handler, "Report": engine.Report{Run: run, Task: dag.TaskID(x.Task), Token: dag.Token(x.Token),
+		Result: dag.Result{State: dag.AttemptSucceeded}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{"n3", ""} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n2.http.URL+home.ReportPath, bytes.NewReader(word))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set(senderHeader, by)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("a report by %q: %s", by, resp.Status)
+		}
+	}
+	n1.die()
+	a.c = workerv1connect.NewWorkersClient(http.DefaultClient, n3.http.URL)
+	a.register("a", 4, "etl")
+	for _, x := range slices.Clone(a.running) {
+		a.end(x)
+	}
 }

@@ -63,12 +63,6 @@ func (n *Node) Verify(ctx context.Context, chain []*x509.Certificate) (auth.Prov
 	return auth.Proven{Worker: is.Worker, Node: is.Node, Key: is.Key}, "", err
 }
 
-// ProvenNode returns the node name that the caller's certificate proves, or "".
-func ProvenNode(ctx context.Context) string {
-	is, _ := auth.ByCertificate(ctx)
-	return is.Node
-}
-
 // Proofs tells a home node what the certificates of its callers prove. certified reports whether a worker has
 // a valid certificate.
 func Proofs(certified func(ctx context.Context, worker string) (bool, error)) home.Proofs {

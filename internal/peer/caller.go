@@ -25,7 +25,7 @@ type Caller struct {
 }
 
 // NewCaller returns a caller, which sends its calls by rt. Each call shows the token, if there is one, and
-// otherwise the proof from vouch that it comes from a node. vouch may be nil.
+// the proof from vouch of the node that sends it. vouch may be nil.
 func NewCaller(rt http.RoundTripper, token string, vouch Vouch) *Caller {
 	return &Caller{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, vouch: vouch}
 }
@@ -55,7 +55,6 @@ func (c *Caller) post(ctx context.Context, m store.Member, path string, body any
 func (c *Caller) authorize(r *http.Request) error {
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
-		return nil
 	}
 	if c.vouch == nil {
 		return nil

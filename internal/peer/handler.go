@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"skein.dev/skein/internal/dag"
@@ -17,16 +18,16 @@ type Mux interface {
 	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
 }
 
-// Handle registers the calls of other nodes. cancel ends attempts of this node. node returns the name that
-// the caller of a request has proven with a certificate, or "".
-func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel), node func(context.Context) string) {
+// Handle registers the calls of other nodes. cancel ends attempts of this node. may returns an error if the
+// caller of a request may not report for a handler.
+func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel), may func(context.Context, dag.HandlerID) error) {
 	mux.HandleFunc("POST "+reportPath, func(w http.ResponseWriter, r *http.Request) {
 		var in report
 		if !read(w, r, &in) {
 			return
 		}
-		if by := node(r.Context()); !speaksFor(dir, by, in.Handler) {
-			http.Error(w, "the certificate is of the node "+by+", and the report is of another node", http.StatusForbidden)
+		if err := may(r.Context(), in.Handler); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
 		verdict, err := e.Hear(r.Context(), in.Handler, in.Report)
@@ -66,14 +67,6 @@ func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel), node fu
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
 }
 
-// speaksFor reports whether a node that has proven its name may report for a handler: its own handler, or
-// that of a worker, because a worker may have just moved to that node. A handler that is not listed has no
-// attempts: the engine fences its reports.
-func speaksFor(dir Directory, node string, h dag.HandlerID) bool {
-	m, listed := dir.Member(h)
-	return node == "" || !listed || m.Worker || m.Name == node
-}
-
 // OnlyJSON refuses the types that a page of another site can send without a preflight request: forms and
 // plain text.
 func OnlyJSON(next http.Handler) http.Handler {
@@ -87,7 +80,11 @@ func OnlyJSON(next http.Handler) http.Handler {
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, BodyMax)).Decode(into)
+	body := http.MaxBytesReader(w, r.Body, BodyMax)
+	err := json.NewDecoder(body).Decode(into)
+	if err == nil { // the proof of a call is compared with its body at the end of the body
+		_, err = io.Copy(io.Discard, body)
+	}
 	if err != nil {
 		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
 	}

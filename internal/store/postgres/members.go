@@ -47,7 +47,7 @@ type traitsRow struct {
 // Marshal is ignored, because plain texts and numbers cannot fail.
 func traits(m *store.Member) string {
 	t := &m.Traits
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && m.Load == nil {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && !t.Proves && m.Load == nil {
 		return ""
 	}
 	text, _ := json.Marshal(traitsRow{m.Traits, m.Load})

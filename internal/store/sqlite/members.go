@@ -86,7 +86,7 @@ func (e members) Leave(ctx context.Context, handler dag.HandlerID) error {
 // traits returns the traits as they are stored in a row, or "" if there are none. The error of Marshal is
 // ignored, because plain texts cannot fail.
 func traits(t store.Traits) string {
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && !t.Proves {
 		return ""
 	}
 	text, _ := json.Marshal(t)

@@ -60,7 +60,7 @@ func (b *bed) member(c store.Cluster, n int, name string) store.Member {
 	h, err := b.s.Register(b.ctx, uuid(100+n), name)
 	b.ok(err)
 	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name + ":1", Version: "v1", Format: b.knows(),
-		State: store.MemberActive, Slots: 8, Busy: 3, Traits: store.Traits{Quick: 6000}}
+		State: store.MemberActive, Slots: 8, Busy: 3, Traits: store.Traits{Quick: 6000, Proves: true}}
 	b.ok(c.Join(b.ctx, m))
 	return m
 }
