@@ -20,14 +20,20 @@ export type Server = {
   end: () => Promise<void>
 }
 
+/**
+ * Finds a free port below those that the kernel gives to outgoing connections. Such a connection could take the
+ * port before its server listens, or while its server is killed.
+ */
 export async function freePort(): Promise<number> {
-  return new Promise((found) => {
-    const probe = createServer()
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number }
-      probe.close(() => found(port))
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 18_000)
+    const isFree = await new Promise<boolean>((found) => {
+      const probe = createServer()
+      probe.once('error', () => found(false))
+      probe.listen(port, '127.0.0.1', () => probe.close(() => found(true)))
     })
-  })
+    if (isFree) return port
+  }
 }
 
 /**
@@ -102,7 +108,8 @@ export async function serve(more: string[] = []): Promise<Server> {
     kill: () => stop('SIGKILL'),
     end: async () => {
       await stop('SIGINT')
-      rmSync(folder, { recursive: true, force: true })
+      // A process of a task can still write while the folder is removed.
+      rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
     },
   }
 }
