@@ -57,7 +57,7 @@ export default defineConfig({
           // A bound for a machine that is busy, not a limit that is meant to be met.
           testTimeout: 240_000,
           expect: { poll: { timeout: 60_000 } },
-          hookTimeout: 60_000,
+          hookTimeout: 120_000,
           // Each file has its own browser and its own nodes, and mostly waits for them.
           maxWorkers: 2,
           maxConcurrency: 2,

@@ -49,11 +49,11 @@ watchPerson({
   reload: () => location.reload(),
 })
 
-// Only for tests: whether the page reads nothing at the moment, the numbers of messages and of kept answers,
-// and a function that reads again.
+// Only for tests: whether the page reads nothing and knows of no change to read, the numbers of messages and of
+// kept answers, and a function that reads again.
 Object.assign(window, {
   skein: {
-    idle: () => queries.isFetching() === 0 && queries.isMutating() === 0,
+    idle: () => queries.isFetching() === 0 && queries.isMutating() === 0 && !live.due,
     seen: () => live.seen,
     kept: () => queries.getQueryCache().getAll().length,
     again: () => void queries.invalidateQueries({ refetchType: 'active' }),

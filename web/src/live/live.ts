@@ -74,6 +74,11 @@ export class LiveStore {
 
   get = () => this.now
 
+  /** Reports whether a change waits to be read. */
+  get due(): boolean {
+    return this.timer !== undefined
+  }
+
   private send() {
     const topics = [...this.watched.values()].flat()
     // A page without topics of its own watches everything, because it still shows the counts of the top bar.

@@ -135,7 +135,21 @@ export async function contextOf(
   { colorScheme = 'light', width = 1440, height = 900, signedIn = true, locale = 'en-US' }: Look = {},
 ): Promise<{ context: BrowserContext; wrong: string[] }> {
   const wrong: string[] = []
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme, locale })
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme,
+    locale,
+    timezoneId: 'UTC', // the zone of the schedules in the flows
+  })
+  // A bound for a machine that is busy, as in vite.config.ts.
+  context.setDefaultTimeout(60_000)
+  // A toast stays for ten seconds. A busy machine may need more until a flow presses its Undo.
+  await context.addInitScript((life) => {
+    const later = window.setTimeout
+    const held = (f: TimerHandler, ms?: number, ...rest: unknown[]) =>
+      later(f, ms === life ? 60 * life : ms, ...rest)
+    window.setTimeout = held as typeof setTimeout
+  }, 10_000)
   if (signedIn) {
     const answer = await context.request.post(`${base}/api/v1/session`, { data: { token: tokens.get(base) } })
     expect(answer.status()).toBe(200)
@@ -184,16 +198,20 @@ export const open = async (context: BrowserContext, url: string): Promise<Page> 
 
 /**
  * Opens an address in an existing tab. With the browser's caches, that takes a third of the time of a new
- * context.
+ * context. The page reads all again when its stream begins, so goTo waits for that too: later, only a change or a
+ * timer makes the page read.
  */
 export async function goTo(page: Page, url: string): Promise<Page> {
   await page.goto(url)
   await page.locator('h1').first().waitFor()
+  // A person who may read no runs gets no stream. Without a session there is the form.
+  const state = '.fresh:is([data-state="live"], [data-state="polling"]), .sign-in'
+  await page.locator(state).first().waitFor({ state: 'attached' })
   await idle(page)
   return page
 }
 
-/** Waits until the page reads nothing. */
+/** Waits until the page reads nothing and knows of no change that it will read. */
 export const idle = (page: Page) =>
   page.waitForFunction(() => (window as unknown as { skein?: { idle: () => boolean } }).skein?.idle())
 
