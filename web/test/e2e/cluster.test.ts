@@ -49,7 +49,7 @@ test('a member of a cluster is drained, gives its shards away, and takes work ag
   expect(await logLevel('n2')).toBe('debug')
   await toast.getByRole('button', { name: 'Undo' }).click()
   await expect.poll(() => level.inputValue()).toBe('info')
-  expect(await logLevel('n2')).toBe('info')
+  await expect.poll(() => logLevel('n2')).toBe('info')
   expect(wrong).toEqual([])
   await context.close()
 })

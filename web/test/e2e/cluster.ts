@@ -49,7 +49,8 @@ export async function cluster(stops: (() => unknown)[]): Promise<Cluster> {
     const listen = `127.0.0.1:${await freePort()}`
     const data = join(folder, name)
     const db = `postgres://skein@127.0.0.1:${port}/postgres`
-    const times = ['--heartbeat', '500ms', '--lag', '3s']
+    // A busy machine may stop a node for seconds. A lag that is too short would then make it a dead one.
+    const times = ['--heartbeat', '500ms', '--lag', '8s']
     const args = ['server', '--db', db, '--name', name, '--data', data, '--listen', listen, ...times]
     const child = spawn(program, args, {
       stdio: 'ignore',

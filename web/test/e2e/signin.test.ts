@@ -110,7 +110,7 @@ test('buttons of what the caller may not do are disabled, and say which role the
   await byToken(page, reads.split('\n').find((line) => line.startsWith('skein_api_')) ?? reads)
   await form(page).waitFor({ state: 'detached' })
   const create = page.getByRole('button', { name: 'New workflow' })
-  await expect.poll(() => create.isDisabled(), { timeout: 10_000 }).toBe(true)
+  await expect.poll(() => create.isDisabled()).toBe(true)
   await create.focus()
   await page.keyboard.press('Shift+Tab')
   await page.keyboard.press('Tab')
@@ -287,7 +287,7 @@ test('a sign-out asks for the drafts, deletes them, and empties the other tabs',
   await other.getByRole('button', { name: 'Delete the drafts and sign out' }).click()
   for (const tab of [other, page]) {
     await form(tab).waitFor()
-    expect(await tab.locator('html').textContent()).not.toContain('of-ada')
+    await expect.poll(() => tab.locator('html').textContent()).not.toContain('of-ada')
   }
   await expect.poll(() => drafts(page)).toBe(0)
   // Another person signs in in one tab. The other tab follows, and shows nothing of ada.
@@ -329,12 +329,12 @@ test('a code of the page signs in somewhere else, once, and ends with the sessio
   const { context } = await contextOf(browser, server.base)
   const page = await open(context, `${server.base}/admin/me`)
   await page.getByRole('button', { name: 'Sign in at a terminal' }).click()
-  expect(await page.getByRole('dialog').textContent()).toContain(`skein login ${server.base} --code`)
+  await page.getByRole('dialog').getByText(`skein login ${server.base} --code`).waitFor()
   await page.getByRole('button', { name: 'Make a code' }).click()
   const code = (await page.locator('[data-secret]').textContent()) ?? ''
   expect(code).toMatch(/^skein_code_/)
   await page.getByRole('button', { name: 'Close' }).click()
-  expect(await page.locator('[data-secret]').count()).toBe(0)
+  await page.locator('[data-secret]').waitFor({ state: 'detached' })
   const { context: other } = await contextOf(browser, server.base, { signedIn: false })
   const there = await open(other, server.base)
   await byToken(there, code)

@@ -108,7 +108,7 @@ test('a git source is made after its plan, changed, synced, removed, and back by
   const stored = async () => (await (await ask(`${server.base}/api/v1/git-sources`)).json()).items
   // The look of a node itself: a later one is due in an hour, so it does not come between the next steps.
   const looked = async () => {
-    await expect.poll(async () => (await stored())[0]?.state.applied, { timeout: 30_000 }).toBeTruthy()
+    await expect.poll(async () => (await stored())[0]?.state.applied).toBeTruthy()
     await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
     await row.getByText('in force').waitFor()
   }

@@ -1,7 +1,7 @@
 // The calendar of schedules and the replay of a run, on the real program.
 import type { Browser, BrowserContext } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { apply, ask, call, contextOf, ended, launch, open, type Server, serve } from './harness'
+import { apply, ask, call, contextOf, ended, idle, launch, open, type Server, serve } from './harness'
 
 let server: Server
 let browser: Browser
@@ -78,6 +78,7 @@ test('calendar: a range to come is paused by a drag, undone, and paused again by
   const page = await open(context, `${server.base}/schedules/calendar?workflow=nights`)
   await page.getByRole('button', { name: 'Next week' }).click()
   await expect.poll(() => page.getByRole('gridcell', { name: /01:00: 1 to come/ }).count()).toBe(7)
+  await idle(page)
   // Monday 00:00 to Monday 02:00: two instants.
   const cells = page.getByRole('gridcell')
   const [a, b] = [await cells.nth(0).boundingBox(), await cells.nth(2 * 7).boundingBox()]
