@@ -14,6 +14,8 @@ import {
   idle,
   launch,
   open,
+  palette,
+  pressUntil,
   type Server,
   serve,
 } from './harness'
@@ -135,9 +137,7 @@ async function tabTo(page: Page, name: RegExp) {
 test('keys alone: a workflow is started from the palette', async () => {
   const { context, wrong } = await contextOf(browser, server.base)
   const page = await at(context, '/')
-  await page.keyboard.press('Control+k')
-  await page.keyboard.type('start hello')
-  await page.keyboard.press('Enter')
+  await palette(page, 'start hello', /^Start hello/)
   await page.waitForURL(/\/start/)
   await page.getByRole('button', { name: 'Start the run' }).waitFor()
   await tabTo(page, /^Start the run$/)
@@ -151,9 +151,7 @@ test('keys alone: a workflow is started from the palette', async () => {
 test('keys alone: a failed run is found, understood and recovered', async () => {
   const { context, wrong } = await contextOf(browser, server.base)
   const page = await at(context, '/')
-  await page.keyboard.press('g')
-  await page.keyboard.press('r')
-  await page.waitForURL(/\/runs/)
+  await pressUntil(page, ['g', 'r'], () => page.url().endsWith('/runs'))
   await page.goto(`${server.base}/runs?state=failed`)
   await page.getByRole('row').filter({ hasText: 'job-center' }).first().waitFor()
   await idle(page)
@@ -161,13 +159,12 @@ test('keys alone: a failed run is found, understood and recovered', async () => 
   await page.locator('tr[data-current]').waitFor()
   await page.keyboard.press('Enter')
   await page.waitForURL(new RegExp(`/r/${failed}.*task=t4`))
-  await page.keyboard.press('l')
-  await page.waitForURL(/\/log\/t4/)
+  await pressUntil(page, ['l'], () => page.url().includes('/log/t4'))
   await page.locator('.log-lines', { hasText: 'failing, because' }).waitFor()
   await page.keyboard.press('Escape')
   await page.waitForURL((url) => !url.pathname.includes('/log/'))
   await page.getByRole('button', { name: 'Recover', exact: true }).waitFor()
-  await page.keyboard.press('r')
+  await pressUntil(page, ['r'], () => page.getByRole('dialog').isVisible())
   await page.getByRole('dialog').getByText('will be done again').waitFor()
   await page.keyboard.press('Enter')
   await page.getByText('generation 2').waitFor()
@@ -181,8 +178,7 @@ test('keys alone: an approval is given on its run', async () => {
   const { context, wrong } = await contextOf(browser, server.base)
   const page = await at(context, `/r/${id}?task=ok`)
   await page.getByRole('button', { name: 'Approve' }).waitFor()
-  await page.keyboard.press('a')
-  await page.locator('.facts-line').getByText('Succeeded').waitFor()
+  await pressUntil(page, ['a'], () => page.locator('.facts-line').getByText('Succeeded').isVisible())
   expect(wrong).toEqual([])
   await context.close()
 })
@@ -203,8 +199,7 @@ test('keys alone: a workflow is paused, and the pause is undone', async () => {
 test('keys alone: a trigger is found, paused with a reason, and resumed', async () => {
   const { context, wrong } = await contextOf(browser, server.base)
   const page = await at(context, '/')
-  await page.keyboard.press('g')
-  await page.keyboard.press('s')
+  await pressUntil(page, ['g', 's'], () => page.url().endsWith('/schedules'))
   await page.getByRole('heading', { name: 'Schedules' }).waitFor()
   await page.getByRole('link', { name: 'created' }).waitFor()
   await tabTo(page, /^created$/)

@@ -215,6 +215,32 @@ export async function goTo(page: Page, url: string): Promise<Page> {
 export const idle = (page: Page) =>
   page.waitForFunction(() => (window as unknown as { skein?: { idle: () => boolean } }).skein?.idle())
 
+/** Types into the palette, and takes the entry when it is the first one. */
+export async function palette(page: Page, text: string, entry: RegExp) {
+  await page.keyboard.press('Control+k')
+  await page.locator('.palette input:focus').waitFor()
+  await page.keyboard.type(text)
+  await page.getByRole('option', { name: entry, selected: true }).waitFor()
+  await page.keyboard.press('Enter')
+}
+
+/**
+ * Presses keys until they have had their effect. A part of a page takes its keys a moment after it is shown, and
+ * two keys of a chord must follow within a second.
+ */
+export async function pressUntil(page: Page, keys: string[], isDone: () => Promise<boolean> | boolean) {
+  await expect
+    .poll(
+      async () => {
+        if (await isDone()) return true
+        for (const key of keys) await page.keyboard.press(key)
+        return isDone()
+      },
+      { interval: 1_000 },
+    )
+    .toBe(true)
+}
+
 export async function call(base: string, path: string, body: object): Promise<{ id: string }> {
   const response = await ask(`${base}/api/v1${path}`, {
     method: 'POST',
