@@ -27,6 +27,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 // libraries returns the folder with the libraries of a server in Java that "make NAME" puts into the cache.
@@ -68,12 +70,11 @@ type broker struct {
 // port returns a free port.
 func port(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	is, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return is
 }
 
 // pair makes a certificate for 127.0.0.1 and its key in PKCS8. It is an authority by itself.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/cluster/nettest"
 	"skein.dev/skein/internal/dbadmin"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store/postgres/pgtest"
@@ -195,12 +195,11 @@ func TestWorkerHealth(t *testing.T) {
 		n.http.Handler.ServeHTTP(w, r)
 	}))
 	defer door.Close()
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(probe.Addr().String())
-	_ = probe.Close()
+	port := strconv.Itoa(free)
 	c := testConfig(t, map[string]string{"name": "w", "server": door.URL, "slots": "3", "health-listen": ":" + port})
 	if want := "127.0.0.1:" + port; c.HealthListen != want {
 		t.Errorf("it listens on %s, want %s", c.HealthListen, want)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/cluster/nettest"
 	"skein.dev/skein/internal/egress"
 )
 
@@ -51,12 +52,10 @@ func TestOverSSH(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
 	config := fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none\n", port, file("host"), file("authorized"))
 	if err := os.WriteFile(file("config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 // Credentials of the server.
@@ -112,12 +113,11 @@ func Serve(t testing.TB) *Server {
 }
 
 func freePort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // URL returns the setting for a prefix, by way of an address: "" is the server's own.

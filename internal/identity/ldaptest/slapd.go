@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 const (
@@ -219,13 +221,12 @@ func (s *Slapd) Change(t testing.TB, group string, uids ...string) {
 	}
 }
 
-// freeAddress returns an address on loopback that was free a moment ago.
+// freeAddress returns an address on loopback that is free.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/cluster/nettest"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/kind"
 )
@@ -58,10 +59,8 @@ func newMachine(t *testing.T) *machine {
 			t.Fatalf("ssh-keygen: %v\n%s", err, out)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	m.port, err = nettest.FreePort()
 	m.ok(err)
-	m.port = l.Addr().(*net.TCPAddr).Port
-	m.ok(l.Close())
 	m.key = m.read("user")
 	m.hosts = fmt.Sprintf("[127.0.0.1]:%d %s", m.port, m.read("host.pub"))
 	m.ok(os.WriteFile(m.file("config"), fmt.Appendf(nil, "Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\n"+

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 // Server is a registry that a test has started.
@@ -142,13 +144,12 @@ func (s *Server) Wipe() {
 func (s *Server) Pause()  { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// freeAddress returns an address on loopback that was free a moment ago.
+// freeAddress returns an address on loopback that is free.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 // User, password and database of a server.
@@ -65,12 +67,11 @@ func program(t testing.TB, names ...string) string {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := nettest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // folder makes a folder. If this process runs as root, the user nobody owns the folder, because MariaDB does

@@ -28,6 +28,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 const (
@@ -122,7 +124,7 @@ func (s *Server) make(o Options) error {
 	if err := s.user.give(s.dir); err != nil {
 		return err
 	}
-	if s.port, err = freePort(); err != nil {
+	if s.port, err = nettest.FreePort(); err != nil {
 		return err
 	}
 	err = s.run("initdb", "--pgdata="+s.data(), "--username="+Superuser, "--auth=trust", "--encoding=UTF8",
@@ -196,15 +198,6 @@ func programs() (string, error) {
 		return "", fmt.Errorf("no PostgreSQL %d or newer in /usr/lib/postgresql/*/bin: run `make tools` or apt-get install postgresql", versionMin)
 	}
 	return best, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // run runs one of PostgreSQL's programs to its end.

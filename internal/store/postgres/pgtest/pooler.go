@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 // poolerProgram is the path at which Debian's package pgbouncer installs it.
@@ -32,7 +34,7 @@ func (s *Server) Pooler(t testing.TB, mode string) (url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	port, err := freePort()
+	port, err := nettest.FreePort()
 	if err == nil {
 		err = errors.Join(s.user.give(dir), os.WriteFile(filepath.Join(dir, "users"), fmt.Appendf(nil, "%q \"\"\n", Superuser), 0o644))
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"skein.dev/skein/internal/cluster/nettest"
 )
 
 // Ask returns the rows of a query by the superuser, as psql prints them without alignment.
@@ -48,7 +50,7 @@ func (s *Server) copied(fill func(*Server) error) (*Server, error) {
 			return err
 		}
 		var err error
-		if c.port, err = freePort(); err != nil {
+		if c.port, err = nettest.FreePort(); err != nil {
 			return err
 		}
 		if err := fill(c); err != nil {
