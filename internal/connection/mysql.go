@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -45,6 +46,9 @@ type MySQLSession struct {
 
 // Took reports that the caller has taken a row, so that the server may send more.
 func (s *MySQLSession) Took() { s.left.Store(meterMax) }
+
+// Cut breaks the connection at its next read.
+func (s *MySQLSession) Cut() { s.left.Store(math.MinInt64 / 2) }
 
 // Overflowed reports whether the session was ended because of a message that is too large.
 func (s *MySQLSession) Overflowed() bool { return s.left.Load() < 0 }

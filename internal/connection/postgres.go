@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -137,26 +136,20 @@ func object(fields []pgconn.FieldDescription, values [][]byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
+var numbers = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID}
+
 // valueOf makes JSON of a value. Types that it does not name become texts. nil is NULL.
 func valueOf(oid uint32, value []byte) ([]byte, error) {
-	if value == nil {
-		return []byte("null"), nil
-	}
-	switch oid {
-	case pgtype.BoolOID:
+	form := FormText
+	switch {
+	case value == nil:
+		form = FormNull
+	case oid == pgtype.BoolOID:
 		return strconv.AppendBool(nil, string(value) == "t"), nil
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID:
-		if json.Valid(value) { // NaN and Infinity are not valid JSON
-			return bytes.Clone(value), nil
-		}
-	case pgtype.JSONOID, pgtype.JSONBOID:
-		if !json.Valid(value) {
-			return nil, errors.New("its JSON is not valid")
-		}
-		return bytes.Clone(value), nil
+	case slices.Contains(numbers, oid):
+		form = FormNumber
+	case oid == pgtype.JSONOID, oid == pgtype.JSONBOID:
+		form = FormDocument
 	}
-	if !utf8.Valid(value) {
-		return nil, errors.New("its text is not UTF-8")
-	}
-	return json.Marshal(string(value))
+	return form.AppendJSON(nil, value)
 }

@@ -115,40 +115,63 @@ func (m *Means) poll(namespace string, p *workflow.Poll, start Start) Source {
 }
 
 func (m *Means) query(namespace string, q *workflow.Query, start Start) Source {
-	database := func(ctx context.Context) (*connection.Postgres, string, error) {
-		c, err := m.connection(ctx, namespace, q.Connection)
-		if err != nil {
-			return nil, "", err
+	database := func(ctx context.Context) (c connection.Config, password string, err error) {
+		if c, err = m.connection(ctx, namespace, q.Connection); err != nil {
+			return c, "", err
 		}
-		if c.Postgres == nil {
-			return nil, "", otherType(namespace, q.Connection, c.Type(), "postgres")
+		of := ""
+		switch {
+		case c.Postgres != nil:
+			if c.Postgres.Password != nil {
+				of = c.Postgres.Password.Secret
+			}
+		case c.MySQL != nil && q.Listen != "":
+			return c, "", fmt.Errorf("connection %s/%s is of MySQL, which sends no notices: remove the key listen", namespace, q.Connection)
+		case c.MySQL != nil:
+			if c.MySQL.Password != nil {
+				of = c.MySQL.Password.Secret
+			}
+		default:
+			return c, "", otherType(namespace, q.Connection, c.Type(), "postgres or mysql")
 		}
-		if c.Postgres.Password == nil {
-			return c.Postgres, "", nil
+		if of == "" {
+			return c, "", nil
 		}
-		password, err := m.Secret(ctx, namespace, c.Postgres.Password.Secret)
-		return c.Postgres, password, err
+		password, err = m.Secret(ctx, namespace, of)
+		return c, password, err
 	}
 	is := &Query{Config: q, Start: start}
 	is.Open = func(ctx context.Context) (Table, error) {
-		p, password, err := database(ctx)
+		c, password, err := database(ctx)
 		if err != nil {
 			return nil, err
 		}
-		f, err := p.Follow(ctx, password, m.Rules.Dialer(namespace), q.Statement("$1"), q.Cursor)
+		return follow(ctx, &c, password, m.Rules.Dialer(namespace), q)
+	}
+	is.Listen = func(ctx context.Context, wake func()) error {
+		c, password, err := database(ctx)
+		if err != nil {
+			return err
+		}
+		return c.Postgres.Listen(ctx, password, m.Rules.Dialer(namespace), q.Listen, wake)
+	}
+	return is
+}
+
+// follow opens a session that reads the rows of a query, in PostgreSQL or MySQL.
+func follow(ctx context.Context, c *connection.Config, password string, dial connection.Dial, q *workflow.Query) (Table, error) {
+	if c.MySQL != nil {
+		f, err := c.MySQL.Follow(ctx, password, dial, q.Statement("?"), q.Places(), q.Cursor)
 		if err != nil {
 			return nil, err
 		}
 		return f, nil
 	}
-	is.Listen = func(ctx context.Context, wake func()) error {
-		p, password, err := database(ctx)
-		if err != nil {
-			return err
-		}
-		return p.Listen(ctx, password, m.Rules.Dialer(namespace), q.Listen, wake)
+	f, err := c.Postgres.Follow(ctx, password, dial, q.Statement("$1"), q.Cursor)
+	if err != nil {
+		return nil, err
 	}
-	return is
+	return f, nil
 }
 
 func (m *Means) objects(ctx context.Context, namespace string, o *workflow.Objects, start Start) (Source, error) {

@@ -44,6 +44,7 @@ type Table interface {
 var (
 	_ Source = (*Query)(nil)
 	_ Table  = (*connection.Follower)(nil)
+	_ Table  = (*connection.MySQLFollower)(nil)
 )
 
 const (

@@ -79,7 +79,7 @@ func sourceKeys() []key {
 			key{name: "query", must: true, doc: "SELECT with :cursor, ORDER BY and LIMIT.", shape: text("a statement such as SELECT * FROM orders WHERE id > :cursor ORDER BY id LIMIT 500")},
 			key{name: "cursor", must: true, doc: "Column by which the rows are ordered. :cursor is its value in the last row.", shape: text("the name of a column")},
 			every(QueryEveryDefault),
-			key{name: "listen", doc: "Channel of NOTIFY that makes the source look at once.", shape: pattern("the name of a channel", `^[A-Za-z_][A-Za-z0-9_$]{0,62}$`)},
+			key{name: "listen", doc: "PostgreSQL: channel of NOTIFY that makes the source look at once.", shape: pattern("the name of a channel", `^[A-Za-z_][A-Za-z0-9_$]{0,62}$`)},
 			key{name: "settle", doc: "Longest time to wait for transactions that may still write rows before the ones that were read; default: " + QuerySettleDefault.String() + ".", shape: duration(true)})},
 		{name: "object", doc: "Objects of a store of the S3 protocol, or files below a folder.", shape: fedObject("a mapping such as {url: s3://orders, secret: s3, pattern: \"*.csv\"}", "event.key, event.name, event.size, event.modified, event.etag and event.url",
 			key{name: "url", must: true, doc: "s3://BUCKET/PREFIX?endpoint=https://HOST, or file:///FOLDER.", shape: text("an address such as s3://orders/in")},
@@ -178,6 +178,9 @@ func (r *triggerReader) query(v *node, at string) *Query {
 	}
 	return q
 }
+
+// Places returns how often the query has :cursor.
+func (q *Query) Places() int { return len(cursorWord.FindAllStringIndex(q.Query, -1)) }
 
 // Statement returns the query with a placeholder in place of each :cursor.
 func (q *Query) Statement(placeholder string) string {

@@ -223,7 +223,7 @@ func (m *mariaDB) rows(rows *stdsql.Rows, to *sink) (n int64, returns bool, err 
 		returns = true
 		names, kinds := make([]string, len(types)), make([]cellKind, len(types))
 		for i, c := range types {
-			names[i], kinds[i] = c.Name(), mysqlKind(c.DatabaseTypeName())
+			names[i], kinds[i] = c.Name(), connection.FormOfMySQL(c.DatabaseTypeName())
 		}
 		if err := to.columns(names); err != nil {
 			return 0, false, err
@@ -259,18 +259,6 @@ func (m *mariaDB) each(rows *stdsql.Rows, kinds []cellKind, to *sink) (n int64, 
 		}
 	}
 	return n, rows.Err()
-}
-
-func mysqlKind(name string) cellKind {
-	switch strings.TrimPrefix(name, "UNSIGNED ") {
-	case "TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "YEAR":
-		return number
-	case "JSON":
-		return document
-	case "BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "BINARY", "VARBINARY", "BIT", "GEOMETRY":
-		return bytesOf
-	}
-	return text
 }
 
 // unbroken returns an error if a statement has ended the transaction, for example inside a procedure. In that

@@ -11,7 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"unicode/utf8"
+
+	"skein.dev/skein/internal/connection"
 )
 
 // fileMax bounds the bytes of a result file, so that a server that sends rows without end cannot fill the
@@ -19,15 +20,15 @@ import (
 const fileMax = 64 << 30
 
 // cellKind says how to write a value in JSON.
-type cellKind uint8
+type cellKind = connection.Form
 
 const (
-	null cellKind = iota
-	boolean
-	number // a value that JSON lacks, such as NaN, becomes a text
-	text
-	document // the value is JSON already
-	bytesOf  // becomes \x and hexadecimal digits
+	null     = connection.FormNull
+	boolean  = connection.FormBoolean
+	number   = connection.FormNumber
+	text     = connection.FormText
+	document = connection.FormDocument
+	bytesOf  = connection.FormBytes
 )
 
 // cell is one value of a row. Its text is valid until the next row is read.
@@ -37,29 +38,7 @@ type cell struct {
 }
 
 // json appends the value as JSON.
-func (c *cell) json(to []byte) ([]byte, error) {
-	switch c.kind {
-	case null:
-		return append(to, "null"...), nil
-	case boolean, number:
-		if json.Valid(c.text) {
-			return append(to, c.text...), nil
-		}
-	case document:
-		if !json.Valid(c.text) {
-			return nil, errors.New("its JSON is not valid")
-		}
-		return append(to, c.text...), nil
-	case bytesOf:
-		to = append(to, `"\\x`...)
-		return append(hex.AppendEncode(to, c.text), '"'), nil
-	}
-	if !utf8.Valid(c.text) {
-		return nil, errors.New("its text is not UTF-8: convert it in the statement")
-	}
-	var quoted, err = json.Marshal(string(c.text))
-	return append(to, quoted...), err
-}
+func (c *cell) json(to []byte) ([]byte, error) { return c.kind.AppendJSON(to, c.text) }
 
 // plain returns the value for CSV. NULL becomes the empty text.
 func (c *cell) plain() string {
