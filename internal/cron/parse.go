@@ -24,7 +24,7 @@ func (o *Options) place() (*time.Location, error) {
 	case nil:
 		return LoadZone(o.Zone)
 	case time.Local:
-		return LoadZone(o.Location.String()) // LoadZone refuses this name
+		return LoadZone("Local") // is refused; with the variable TZ, time.Local has the name of a zone
 	}
 	return o.Location, nil
 }
