@@ -94,7 +94,7 @@ screenshots: build ## take the pictures of docs/ui on the real program (SHOTS na
 	@cd web && npm run -s shots
 
 .PHONY: bench-ui
-bench-ui: build ## measure the page against its budgets and write docs/performance-page.md (SHORT=1: small data; ONLY=runs|tasks|logs|editor|hours prints only)
+bench-ui: build ## measure the page against its budgets and write docs/performance-page.md (SHORT=1: small data; ONLY=runs|tasks|logs|editor|viewers|hours prints only)
 	@cd web && SKEIN_PERF_SHORT=$(SHORT) SKEIN_PERF_ONLY=$(ONLY) npm run -s perf
 
 .PHONY: vet

@@ -15,6 +15,8 @@ export const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core
 export type Server = {
   base: string
   data: string
+  /** The process that runs now. */
+  pid: () => number
   kill: () => Promise<void>
   start: () => Promise<void>
   end: () => Promise<void>
@@ -62,6 +64,8 @@ export async function remember(address: string, node: string, data?: string) {
   tokens.set(address, token as string)
 }
 
+export const tokenOf = (base: string): string => tokens.get(base) as string
+
 /** Calls a node that was started here, with its token. */
 export function ask(address: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers)
@@ -104,6 +108,7 @@ export async function serve(more: string[] = []): Promise<Server> {
   return {
     base,
     data: folder,
+    pid: () => node?.pid as number,
     start,
     kill: () => stop('SIGKILL'),
     end: async () => {

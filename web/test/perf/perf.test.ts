@@ -7,6 +7,7 @@ import { apply, ask, call, contextOf, ended, idle, launch, open, type Server, se
 import { eightHours } from './hours'
 import { calibrate, heap, p95, type Row, rest, table, work } from './measure'
 import { bigLog, layered, layeredRuns, manyRuns, short, whole } from './seed'
+import { cost, watched } from './viewers'
 
 const isShort = Boolean(process.env.SKEIN_PERF_SHORT)
 const only = process.env.SKEIN_PERF_ONLY ?? ''
@@ -120,6 +121,7 @@ const runs = test.runIf('runs'.includes(only))
 const tasks = test.runIf('tasks'.includes(only))
 const logs = test.runIf('logs'.includes(only))
 const editor = test.runIf('editor'.includes(only))
+const viewers = test.runIf('viewers'.includes(only))
 const hours = test.runIf('hours'.includes(only))
 
 runs('Home and Runs among many runs', async () => {
@@ -372,24 +374,44 @@ editor('the editor: keys and problems', async () => {
   }
 })
 
-runs('what others do is shown', async () => {
-  const { context } = await contextOf(browser, server.base)
-  const page = await open(context, `${server.base}/runs?workflow=hello`)
+/** The times from the start of a run to its row in a list that is open in a browser, calibrated. */
+async function rowsOfStarts(base: string, n: number): Promise<{ samples: number[]; load: number }> {
+  const { context } = await contextOf(browser, base)
+  const page = await open(context, `${base}/runs?workflow=hello`)
   const load = await calibrate(page)
   const samples: number[] = []
-  const shown = page.locator('tbody tr')
-  for (let i = 0; i < sizes.samples; i++) {
-    const before = await shown.count()
+  for (let i = 0; i < n; i++) {
     const from = Date.now()
-    const { id } = await call(server.base, '/runs', { workflow: 'hello' })
-    await page.waitForFunction((n) => document.querySelectorAll('tbody tr').length > n, before, {
-      polling: 'raf',
-    })
+    const { id } = await call(base, '/runs', { workflow: 'hello' })
+    await page.locator(`tbody a[href*="${id}"]`).first().waitFor()
     samples.push((Date.now() - from) / load)
-    await ended(server.base, id)
+    await ended(base, id)
   }
-  add('live: from the start of a run to its row', '1 viewer', 1000, samples, [load])
   await context.close()
+  return { samples, load }
+}
+
+runs('what others do is shown', async () => {
+  const { samples, load } = await rowsOfStarts(server.base, sizes.samples)
+  add('live: from the start of a run to its row', '1 viewer', 1000, samples, [load])
+})
+
+viewers('many viewers', async () => {
+  const own = await serve(['--log-level', 'error'])
+  try {
+    const { alone, watched: seen, slower, dearer } = await cost(own, 100, sizes.rounds)
+    console.log(`100 viewers: ${JSON.stringify({ alone, seen, slower, dearer })}`)
+    const more = { scale: '100 viewers', unit: '%', budget: 2 }
+    rows.push({ what: 'starts at full speed: fewer a second with viewers', is: slower, ...more })
+    rows.push({ what: '… more processor time of the node for each', is: dearer, ...more })
+    const close = await watched(own.base, 1000)
+    const { samples, load } = await rowsOfStarts(own.base, inputs)
+    await close()
+    console.log(`1,000 viewers: the slowest row came after ${(Math.max(...samples) * load).toFixed(0)} ms`)
+    add('live: from the start of a run to its row', '1,000 viewers', 1000, samples, [load])
+  } finally {
+    await own.end()
+  }
 })
 
 hours('a page that stays open for eight hours', async () => {

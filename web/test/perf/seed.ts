@@ -9,6 +9,8 @@ export type Sizes = {
   log: number
   samples: number
   hours: number
+  /** Rounds without and with viewers. */
+  rounds: number
 }
 
 export const whole: Sizes = {
@@ -18,8 +20,17 @@ export const whole: Sizes = {
   log: 1024,
   samples: 10,
   hours: 7_200,
+  rounds: 9,
 }
-export const short: Sizes = { runs: 20_000, grids: [5_000], graph: 10_000, log: 64, samples: 3, hours: 720 }
+export const short: Sizes = {
+  runs: 20_000,
+  grids: [5_000],
+  graph: 10_000,
+  log: 64,
+  samples: 3,
+  hours: 720,
+  rounds: 3,
+}
 
 const width = 1000
 
