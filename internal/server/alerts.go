@@ -283,6 +283,7 @@ type ChannelPath struct {
 
 type setChannelIn struct {
 	ChannelPath
+	Versioned
 	Body api.ChannelRequest
 }
 
@@ -297,9 +298,9 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 	case err != nil:
 		return nil, err
 	case !namespaceOK.MatchString(in.Namespace):
-		return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
+		return nil, invalidField("namespace", fmt.Sprintf("%.63q cannot be the name of a namespace", in.Namespace))
 	case !channelName.MatchString(in.Name):
-		return nil, invalid("%.100q cannot be the name of a channel: it is 1 to 100 of A-Z a-z 0-9 _ . -", in.Name)
+		return nil, invalidField("name", fmt.Sprintf("%.100q cannot be the name of a channel: it is 1 to 100 of A-Z a-z 0-9 _ . -", in.Name))
 	}
 	data, err := json.Marshal(in.Body.Config)
 	if err != nil {
@@ -307,7 +308,7 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 	}
 	is, err := notify.Parse(data)
 	if err != nil {
-		return nil, invalid("channel %s/%s: %s", in.Namespace, in.Name, err)
+		return nil, invalidConfig("channel "+fullName(in.Namespace, in.Name), is, err)
 	}
 	if is.Command != nil && !maySetCommands(ctx) {
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a channel of kind command runs a program with the rights of a node: this needs the verbs %s in all namespaces, and %s",
@@ -325,6 +326,9 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 			return nil, unread(err)
 		}
 		was, there := store.FindAlertChannel(all, in.Namespace, in.Name)
+		if err := in.met(was.Version, "channel "+fullName(in.Namespace, in.Name)); err != nil {
+			return nil, err
+		}
 		if !there && channelsIn(all, in.Namespace) >= channelsMax {
 			return nil, fmt.Errorf("%w: namespace %s has %d channels, the limit; delete one", errkind.ErrConflict, in.Namespace, channelsMax)
 		}

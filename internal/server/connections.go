@@ -92,6 +92,7 @@ type ConnectionPath struct {
 
 type setConnectionIn struct {
 	ConnectionPath
+	Versioned
 	Body api.ConnectionRequest
 }
 
@@ -101,9 +102,9 @@ func (n connecting) set(ctx context.Context, in *setConnectionIn) (*jsonOut[api.
 	case err != nil:
 		return nil, err
 	case !namespaceOK.MatchString(in.Namespace):
-		return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
+		return nil, invalidField("namespace", fmt.Sprintf("%.63q cannot be the name of a namespace", in.Namespace))
 	case !connection.IsName(in.Name):
-		return nil, invalid("%.100q cannot be the name of a connection: it is 1 to 100 of A-Z a-z 0-9 _ . -, and begins with none of . -", in.Name)
+		return nil, invalidField("name", fmt.Sprintf("%.100q cannot be the name of a connection: it is 1 to 100 of A-Z a-z 0-9 _ . -, and begins with none of . -", in.Name))
 	}
 	data, err := json.Marshal(in.Body.Config)
 	if err != nil {
@@ -117,12 +118,15 @@ func (n connecting) set(ctx context.Context, in *setConnectionIn) (*jsonOut[api.
 		}
 	}
 	if err != nil {
-		return nil, invalid("connection %s/%s: %s", in.Namespace, in.Name, err)
+		return nil, invalidConfig("connection "+fullName(in.Namespace, in.Name), is, err)
 	}
 	for range setTries {
 		was, err := st.ConnectionOf(ctx, in.Namespace, in.Name)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, unread(err)
+		}
+		if err := in.met(was.Version, "connection "+fullName(in.Namespace, in.Name)); err != nil {
+			return nil, err
 		}
 		c, err := st.PutConnection(ctx, store.Connection{Namespace: in.Namespace, Name: in.Name, Version: was.Version + 1, Data: data, By: userOf(ctx)})
 		switch {

@@ -76,3 +76,65 @@ func TestConnections(t *testing.T) {
 	}
 	wantProblem(t, b.do("DELETE", "/api/v1/connections/shop/crm", ""), 404, api.ProblemNotFound)
 }
+
+// TestConditions: a change of a connection, a channel or a git source can demand a version, or that there is
+// no such object yet.
+func TestConditions(t *testing.T) {
+	b := newBed(t, true)
+	for path, body := range map[string]string{
+		"connections/shop/c": `{"config":{"http":{"url":"https://crm.example.com"}}}`,
+		"channels/shop/c":    `{"config":{"log":{}}}`,
+		"git-sources/shop/c": `{"url":"https://git.example.com/flows.git"}`,
+	} {
+		put := func(header, value string) answer {
+			return b.do("PUT", "/api/v1/"+path, body, "Content-Type", "application/json", header, value)
+		}
+		for _, step := range []struct {
+			header, value string
+			status        int
+		}{
+			{"If-Match", `"1"`, 412}, {"If-None-Match", "*", 200}, {"If-None-Match", "*", 412}, {"If-Match", `"2"`, 412}, {"If-Match", "canary", 412},
+			{"If-Match", `"1"`, 200}, {"If-Match", `"1"`, 412}, {"If-Match", "*", 200}, {"If-None-Match", `"2"`, 200},
+		} {
+			if a := put(step.header, step.value); a.status != step.status {
+				t.Errorf("%s, %s: %s: %d, want %d: %s", path, step.header, step.value, a.status, step.status, a.body)
+			} else if a.status == 412 {
+				wantProblem(t, a, 412, api.ProblemPrecondition)
+			}
+		}
+	}
+}
+
+// TestFieldFaults: a refusal of a connection or a channel names the field of which its message speaks.
+func TestFieldFaults(t *testing.T) {
+	b := newBed(t, true)
+	for _, c := range []struct{ path, config, key string }{
+		{"connections/shop/.x", `{"http":{"url":"https://a.example"}}`, "name"},
+		{"connections/Shop/x", `{"http":{"url":"https://a.example"}}`, "namespace"},
+		{"connections/shop/x", `{"http":{"url":"crm"}}`, "url"},
+		{"connections/shop/x", `{"http":{"url":"https://a.example","user":"u"}}`, "user"},
+		{"connections/shop/x", `{"postgres":{"host":"h"}}`, "user"},
+		{"connections/shop/x", `{"mysql":{"host":"h","user":"u","port":70000}}`, "port"},
+		{"connections/shop/x", `{"sqlite":{"path":"x"}}`, "path"},
+		{"connections/shop/x", `{"ssh":{"host":"h","user":"u","known_hosts":"h k"}}`, "key"},
+		{"connections/shop/x", `{"nats":{"servers":["a:b:c"]}}`, "servers"},
+		{"connections/shop/x", `{"http":{"url":"https://a.example","token":{"secret":"T"},"user":"u"}}`, ""},
+		{"connections/shop/x", `{}`, ""},
+		{"channels/shop/a b", `{"log":{}}`, "name"},
+		{"channels/shop/x", `{"webhook":{"url":"hook"}}`, "url"},
+		{"channels/shop/x", `{"slack":{"url":"https://a.example"}}`, "url"},
+		{"channels/shop/x", `{"email":{"to":["me"]}}`, "to"},
+		{"channels/shop/x", `{"ntfy":{"topic":"a b"}}`, "topic"},
+		{"channels/shop/x", `{"telegram":{"chat":"-1","token":"T"}}`, "token"},
+		{"channels/shop/x", `{}`, ""},
+	} {
+		a := b.do("PUT", "/api/v1/"+strings.ReplaceAll(c.path, " ", "%20"), `{"config":`+c.config+`}`, "Content-Type", "application/json")
+		p := wantProblem(t, a, 422, api.ProblemInvalid)
+		if c.key == "" && len(p.Errors) == 0 {
+			continue
+		}
+		if len(p.Errors) != 1 || p.Errors[0].Key != c.key || p.Errors[0].Message == "" {
+			t.Errorf("%s %s: %s", c.path, c.config, a.body)
+		}
+	}
+}

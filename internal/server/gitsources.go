@@ -128,7 +128,7 @@ type GitSourcePath struct {
 
 type setGitSourceIn struct {
 	GitSourcePath
-	Conditional
+	Versioned
 	Body api.GitSourceRequest
 }
 
@@ -159,10 +159,6 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	expected, err := in.revision()
-	if err != nil {
-		return nil, err
-	}
 	data, err := gitSpec(ctx, &in.GitSourcePath, &in.Body)
 	if err != nil {
 		return nil, err
@@ -172,8 +168,8 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, unread(err)
 		}
-		if expected != 0 && was.Version != expected {
-			return nil, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "git source %s/%s has changed: its version is %d, not %d", in.Namespace, in.Name, was.Version, expected)
+		if err := in.met(was.Version, "git source "+fullName(in.Namespace, in.Name)); err != nil {
+			return nil, err
 		}
 		row := store.GitSource{Namespace: in.Namespace, Name: in.Name, Version: was.Version + 1, Shard: was.Shard, Spec: data, By: userOf(ctx)}
 		if was.Version == 0 {

@@ -33,6 +33,25 @@ export class Failure extends Error {
   }
 }
 
+/**
+ * The faults of fields that an answer names, by the names that the form gives them. Undefined: it names none, or one
+ * that the form does not show.
+ */
+export function fieldFaults<F extends string>(
+  error: Error,
+  field: (key: string) => F | undefined,
+): Partial<Record<F, string>> | undefined {
+  const errors = (error instanceof Failure ? error.problem.errors : undefined) ?? []
+  const faults: Partial<Record<F, string>> = {}
+  for (const e of errors) {
+    const is = field(e.key)
+    if (!is) return undefined
+    // The message may begin with the name of its field, which the label says already.
+    faults[is] = e.message.replace(new RegExp(`^${e.key}: `), '')
+  }
+  return errors.length > 0 ? faults : undefined
+}
+
 export type Query = Record<string, string | number | boolean | undefined | null>
 
 export function address(path: string, query?: Query): string {
@@ -54,6 +73,10 @@ export function workflowPath(name: string): string {
   const [first, second] = name.split('/')
   return second === undefined ? path('default', first ?? '') : path(first ?? '', second)
 }
+
+/** The header of a change of a version of an object. Without a version, the object must not exist yet. */
+export const ifVersion = (version?: number): Record<string, string> =>
+  version ? { 'If-Match': `"${version}"` } : { 'If-None-Match': '*' }
 
 export type Options = {
   method?: string

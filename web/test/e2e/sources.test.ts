@@ -46,7 +46,13 @@ test('a connection is made, tested, changed and deleted', async () => {
   const form = page.getByRole('dialog')
   await form.getByPlaceholder('default').fill('default')
   await form.getByPlaceholder('warehouse').fill('crm')
+  await form.getByLabel(/^Address/).fill('crm')
+  await form.getByRole('button', { name: 'Make the connection' }).click()
+  await form.getByText('"crm" is not an http or https address').waitFor()
+  expect(await form.getByLabel(/^Address/).getAttribute('aria-invalid')).toBe('true')
+  expect(wrong.splice(0)).toEqual([expect.stringContaining('422')]) // the browser notes the refusal
   await form.getByLabel(/^Address/).fill(address)
+  expect(await form.getByText('is not an http or https address').count()).toBe(0)
   await form.getByRole('button', { name: 'Make the connection' }).click()
   const row = page.getByRole('row').filter({ hasText: 'crm' })
   await row.getByText(address).waitFor()
@@ -56,15 +62,72 @@ test('a connection is made, tested, changed and deleted', async () => {
   await row.getByRole('button', { name: 'Test' }).click()
   await row.getByText('Failed').waitFor()
   answers = true
+  const kept = async () =>
+    (await (await ask(`${server.base}/api/v1/connections`)).json()).items[0]?.config.http
+  const undo = (done: string) =>
+    page.locator('.toast').filter({ hasText: done }).getByRole('button', { name: 'Undo' })
   await row.getByRole('button', { name: 'Change' }).click()
   await form.getByLabel('Path of a test').fill('/health')
   await form.getByRole('button', { name: 'Change the connection' }).click()
-  await form.waitFor({ state: 'detached' })
-  const kept = await (await ask(`${server.base}/api/v1/connections`)).json()
-  expect(kept).toMatchObject({ items: [{ config: { http: { url: address, test: '/health' } } }] })
+  await expect.poll(kept).toEqual({ url: address, test: '/health' })
+  await undo('is changed').click()
+  await expect.poll(kept).toEqual({ url: address })
+
+  await page.getByRole('button', { name: 'New connection' }).click()
+  await form.getByPlaceholder('default').fill('default')
+  await form.getByPlaceholder('warehouse').fill('crm')
+  await form.getByLabel(/^Address/).fill('http://another.example.com')
+  await form.getByRole('button', { name: 'Make the connection' }).click()
+  await form.getByText('There is a connection of this name.').waitFor()
+  await form.getByRole('button', { name: 'Cancel' }).click()
+  expect(wrong.splice(0)).toEqual([expect.stringContaining('412')])
+  expect(await kept()).toEqual({ url: address })
+
+  const remove = async () => {
+    await row.getByRole('button', { name: 'Delete' }).click()
+    await form.getByRole('button', { name: 'Delete the connection' }).click()
+    await page.getByText('There is no connection yet').waitFor()
+  }
+  await remove()
+  await undo('is deleted').click()
+  await row.getByText(address).waitFor()
+  // Undo does not overwrite a connection that another person has made meanwhile.
+  await remove()
+  const other = { config: { http: { url: 'http://another.example.com' } } }
+  const made = await ask(`${server.base}/api/v1/connections/default/crm`, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(other),
+  })
+  expect(made.status).toBe(200)
+  await undo('is deleted').click()
+  await page.locator('.toast').filter({ hasText: 'There is a connection' }).waitFor()
+  expect(wrong.splice(0)).toEqual([expect.stringContaining('412')])
+  expect(await kept()).toEqual(other.config.http)
+  await page.close()
+})
+
+test('a channel is deleted, and is back by Undo', async () => {
+  const page = await open(context, `${server.base}/admin/channels`)
+  await page.getByRole('button', { name: 'New channel' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByPlaceholder('default').fill('default')
+  await form.getByPlaceholder('ops').fill('ops')
+  await form.getByLabel(/^Kind/).selectOption('ntfy')
+  await form.getByLabel(/^Topic/).fill('a b')
+  await form.getByRole('button', { name: 'Make the channel' }).click()
+  await form.getByText('must be 1 to 64 letters').waitFor()
+  expect(await form.getByLabel(/^Topic/).getAttribute('aria-invalid')).toBe('true')
+  expect(wrong.splice(0)).toEqual([expect.stringContaining('422')])
+  await form.getByLabel(/^Topic/).fill('secret:TOPIC')
+  await form.getByRole('button', { name: 'Make the channel' }).click()
+  const row = page.getByRole('row').filter({ hasText: 'ntfy' })
+  await row.getByText('secret TOPIC').waitFor()
   await row.getByRole('button', { name: 'Delete' }).click()
-  await form.getByRole('button', { name: 'Delete the connection' }).click()
-  await page.getByText('There is no connection yet').waitFor()
+  await form.getByRole('button', { name: 'Delete the channel' }).click()
+  await page.getByText('There is no channel yet').waitFor()
+  await page.locator('.toast').filter({ hasText: 'is deleted' }).getByRole('button', { name: 'Undo' }).click()
+  await row.getByText('secret TOPIC').waitFor()
   expect(wrong).toEqual([])
   await page.close()
 })
@@ -133,7 +196,11 @@ test('a git source is made after its plan, changed, synced, removed, and back by
   await form.getByText('Its workflows stay').waitFor()
   await form.getByRole('button', { name: 'Remove the git source' }).click()
   await page.getByText('There is no git source yet').waitFor()
-  await page.locator('.toast').filter({ hasText: 'is removed' }).getByRole('button', { name: 'Undo' }).click()
+  const [again] = await Promise.all([
+    page.waitForRequest((r) => r.method() === 'PUT'),
+    page.locator('.toast').filter({ hasText: 'is removed' }).getByRole('button', { name: 'Undo' }).click(),
+  ])
+  expect(again.headers()['if-none-match']).toBe('*') // it does not overwrite the source of another person
   await row.waitFor()
   await looked()
   expect((await stored())[0]).toMatchObject({ url: repo.url, login: 'git', password_secret: 'GIT_TOKEN' })

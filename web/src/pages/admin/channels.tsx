@@ -12,10 +12,10 @@ import { useNamespace, within } from '../../app/namespace'
 import { Dialog } from '../../kit/dialog'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, State } from '../../kit/parts'
-import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { Confirm, type Question, useToastVerb, VerbButton } from '../../kit/verbs'
 import { t } from '../../text/t'
 import { kinds, targetOf } from './channeldata'
-import { ConfigForm } from './configform'
+import { ConfigForm, restore } from './configform'
 import { AdminTop, Refused, Some } from './parts'
 
 const subject = {
@@ -149,6 +149,7 @@ function targetFor(asked: Asked, channels: Channel[] | undefined, ns: string): T
 }
 
 function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Channel) => void }) {
+  const { run } = useToastVerb()
   const remove = (c: Channel): Question => ({
     title: t('Delete {name}', { name: fullName(c) }),
     text: t('Messages that wait for it are lost after 24 hours, unless a channel of this name comes back.'),
@@ -156,6 +157,7 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
     danger: true,
     act: () => send(path('channels', c.namespace, c.name), { method: 'DELETE' }),
     done: t('The channel {name} is deleted.', { name: fullName(c) }),
+    undo: () => run(() => restore(subject, c)),
   })
   const { question, asked } = useQuestion({
     delete: (of) => {

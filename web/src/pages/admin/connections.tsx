@@ -12,9 +12,9 @@ import { useNamespace, within } from '../../app/namespace'
 import { Dialog } from '../../kit/dialog'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, State } from '../../kit/parts'
-import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { Confirm, type Question, useToastVerb, VerbButton } from '../../kit/verbs'
 import { t } from '../../text/t'
-import { ConfigForm } from './configform'
+import { ConfigForm, restore } from './configform'
 import { sideOf, types } from './connectiondata'
 import { AdminTop, Refused, Some } from './parts'
 
@@ -141,6 +141,7 @@ function targetFor(asked: Asked, connections: Connection[] | undefined, ns: stri
 }
 
 function Table({ connections }: { connections: Connection[] }) {
+  const { run } = useToastVerb()
   const remove = (c: Connection): Question => ({
     title: t('Delete {name}', { name: fullName(c) }),
     text: t('Tasks that use it fail to start, and sources that use it stop reading.'),
@@ -148,6 +149,7 @@ function Table({ connections }: { connections: Connection[] }) {
     danger: true,
     act: () => send(path('connections', c.namespace, c.name), { method: 'DELETE' }),
     done: t('The connection {name} is deleted.', { name: fullName(c) }),
+    undo: () => run(() => restore(subject, c)),
   })
   const { question, asked } = useQuestion({
     delete: (of) => {

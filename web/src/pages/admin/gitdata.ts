@@ -1,5 +1,5 @@
 // Git sources: the fields of the form, what a request says, and what a look would change.
-import { Failure } from '../../api/client'
+import { fieldFaults } from '../../api/client'
 import type { GitSource, GitSourceRequest, GitSync } from '../../api/types'
 import { t } from '../../text/t'
 
@@ -141,17 +141,7 @@ const fields: Record<string, keyof Draft> = {
 export type Faults = Partial<Record<keyof Draft, string>>
 
 /** The faults of fields that an answer names, or nothing if it does not say a field. */
-export function faultsOf(error: Error): Faults | undefined {
-  const errors = (error instanceof Failure ? error.problem.errors : undefined) ?? []
-  const faults: Faults = {}
-  for (const e of errors) {
-    const field = fields[e.key]
-    if (!field) return undefined
-    // The message may begin with the name of its field, which the label says already.
-    faults[field] = e.message.replace(new RegExp(`^${e.key}: `), '')
-  }
-  return errors.length > 0 ? faults : undefined
-}
+export const faultsOf = (error: Error): Faults | undefined => fieldFaults(error, (key) => fields[key])
 
 const named = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/

@@ -1,7 +1,7 @@
 // The form of a git source. Before a source is made or changed, the form shows what its first look would change.
 import { useQuery } from '@tanstack/react-query'
-import { type ReactNode, useId, useState } from 'react'
-import { path, post, send } from '../../api/client'
+import { useId, useState } from 'react'
+import { ifVersion, path, post, send } from '../../api/client'
 import { allows, useMe } from '../../api/me'
 import { all } from '../../api/queries'
 import type { GitSource, GitSync, Secret } from '../../api/types'
@@ -24,13 +24,14 @@ import {
   requestOf,
 } from './gitdata'
 import { Changes } from './gitplan'
-import { NamespaceField } from './parts'
+import { Hint, NamespaceField } from './parts'
 
+/** Makes a source, or changes the version of it that is named. Another change in between is refused. */
 const put = (d: Draft, version?: number): Promise<GitSource> =>
   send(path('git-sources', d.namespace, d.name), {
     method: 'PUT',
     body: requestOf(d),
-    ...(version ? { headers: { 'If-Match': `"${version}"` } } : {}),
+    headers: ifVersion(version),
   }).then((r) => r.json())
 
 /** Makes a removed source again. */
@@ -232,7 +233,7 @@ function Credentials(on: Shared) {
             value={draft.hosts}
             onChange={(e) => set({ hosts: e.target.value })}
           />
-          <Small fault={faults.hosts}>{t('What ssh-keyscan prints, after you compared it.')}</Small>
+          <Hint fault={faults.hosts}>{t('What ssh-keyscan prints, after you compared it.')}</Hint>
         </label>
       </fieldset>
     )
@@ -272,9 +273,9 @@ function More(on: Shared) {
                 {t('deleted')}
               </option>
             </select>
-            <Small fault={faults.removed}>
+            <Hint fault={faults.removed}>
               {deletes ? null : t('You need a role with workflow.delete to choose “deleted”.')}
-            </Small>
+            </Hint>
           </label>
         </div>
         <SecretField
@@ -325,21 +326,9 @@ function TextField({
         value={draft[of]}
         onChange={(e) => set({ [of]: e.target.value })}
       />
-      <Small fault={fault}>{hint}</Small>
+      <Hint fault={fault}>{hint}</Hint>
     </label>
   )
-}
-
-/** The fault of a field, or its hint. */
-function Small({ fault, children }: { fault: string | undefined; children?: ReactNode }) {
-  if (fault) {
-    return (
-      <small className="error" lang="en">
-        {fault}
-      </small>
-    )
-  }
-  return children ? <small>{children}</small> : null
 }
 
 /** Chooses a secret of the namespace by its name. Without the right to see the names, the name is typed. */
@@ -389,7 +378,7 @@ function SecretField({
           onChange={(e) => set({ [of]: e.target.value.trim() })}
         />
       )}
-      <Small fault={faults[of]}>
+      <Hint fault={faults[of]}>
         {hint}
         {lists && secrets.data && names.length === 0 ? (
           <>
@@ -397,7 +386,7 @@ function SecretField({
             {t('The namespace has no secret. Set one on the page Secrets first.')}
           </>
         ) : null}
-      </Small>
+      </Hint>
     </label>
   )
 }

@@ -145,6 +145,18 @@ export function NamespaceField({
   )
 }
 
+/** Says below a field its fault, or else its hint. A fault that the server has found is in English. */
+export function Hint({ fault, children }: { fault: string | undefined; children?: ReactNode }) {
+  if (fault) {
+    return (
+      <small className="error" lang={/\p{Script=Han}/u.test(fault) ? undefined : 'en'}>
+        {fault}
+      </small>
+    )
+  }
+  return children ? <small>{children}</small> : null
+}
+
 const days = [1, 7, 30, 90, 365]
 
 /** Asks for the number of days after which something ends. The empty text means never. */

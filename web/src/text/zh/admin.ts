@@ -120,7 +120,9 @@ export const admin = {
   'Send a test': '发送测试',
   'The {noun} {name} is changed. Test it now.': '{noun} {name} 已修改。请立即测试。',
   'The {noun} {name} is made. Test it now.': '{noun} {name} 已创建。请立即测试。',
-  'A {noun} that exists gets the new settings.': '已存在的{noun}会采用新的设置。',
+  'There is a {noun} of this name. Change that one, or choose another name.':
+    '已有同名的{noun}。请修改它，或换一个名称。',
+  '{label} (optional)': '{label}（可选）',
   'Settings as JSON': 'JSON 格式的设置',
   'Write a secret as {example}.': '密钥的写法：{example}。',
   'Write it as JSON': '用 JSON 编写',
