@@ -2,6 +2,7 @@
 // with keys, and in narrow windows.
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Repository, repository } from './gitserver'
 import {
   apply,
   ask,
@@ -23,6 +24,7 @@ import { pages } from './pages'
 
 let server: Server
 let browser: Browser
+let repo: Repository
 let failed = ''
 let alert = ''
 let backfill = ''
@@ -37,12 +39,25 @@ beforeAll(async () => {
   )
   const watched = await call(server.base, '/runs', { workflow: 'watched' })
   expect(await ended(server.base, watched.id)).toBe('failed')
-  const log = {
-    method: 'PUT',
-    headers: { 'Content-Type': 'application/json' },
-    body: '{"config":{"log":{}}}',
+  const put = async (path: string, body: object) => {
+    const headers = { 'Content-Type': 'application/json' }
+    const { status } = await ask(`${server.base}/api/v1${path}`, {
+      method: 'PUT',
+      headers,
+      body: JSON.stringify(body),
+    })
+    expect(status, path).toBeLessThan(300)
   }
-  expect((await ask(`${server.base}/api/v1/channels/default/ops`, log)).status).toBe(200)
+  await put('/channels/default/ops', { config: { log: {} } })
+  repo = await repository('pass-word-1')
+  repo.commit({ 'good.yaml': 'name: from-git\ntasks: {a: {run: "true"}}\n' })
+  await put('/secrets/default/GIT_TOKEN', { value: 'pass-word-1' })
+  await put('/git-sources/default/flows', {
+    url: repo.url,
+    login: 'git',
+    password_secret: 'GIT_TOKEN',
+    every: '1h',
+  })
   const alerts = await (await ask(`${server.base}/api/v1/alerts`)).json()
   alert = (alerts as { items: { id: string }[] }).items[0]?.id as string
   await apply(
@@ -72,6 +87,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser?.close()
   await server?.end()
+  repo?.end()
 })
 
 const at = (c: BrowserContext, path: string): Promise<Page> => open(c, server.base + path)
