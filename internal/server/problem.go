@@ -123,9 +123,11 @@ func (f *failure) elsewhere(err error) {
 	}
 }
 
-// level returns the log level of a failure. A request that another node answers is not a failure.
-func (f *failure) level() slog.Level {
-	if f.header.Get(headerElsewhere) != "" {
+// level returns the log level of a failure. A request that another node answers is not a failure, nor is a
+// read that ended because its caller has left.
+func (f *failure) level(ctx context.Context) slog.Level {
+	left := f.Status == http.StatusServiceUnavailable && errors.Is(ctx.Err(), context.Canceled)
+	if left || f.header.Get(headerElsewhere) != "" {
 		return slog.LevelDebug
 	}
 	return slog.LevelWarn
@@ -225,7 +227,7 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	switch e := v.(type) {
 	case *failure:
 		if e.Status >= http.StatusInternalServerError {
-			s.log.Log(ctx.Context(), e.level(), "a request failed", "code", "request_failed", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
+			s.log.Log(ctx.Context(), e.level(ctx.Context()), "a request failed", "code", "request_failed", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
 		}
 		e.Instance = u.Path
 		return e.Problem, nil

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
@@ -88,4 +91,27 @@ func FuzzUnambiguous(f *testing.F) {
 		var v any
 		_ = decodeJSON([]byte(text), &v) // must return
 	})
+}
+
+// TestFailureLevel: a read whose caller has left, and a request that another node answers, are not warnings.
+func TestFailureLevel(t *testing.T) {
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	late, stop := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer stop()
+	other := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "x")
+	other.elsewhere(&errkind.Elsewhere{Shard: 1})
+	away := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "x")
+	for _, c := range []struct {
+		ctx  context.Context
+		f    *failure
+		want slog.Level
+	}{
+		{t.Context(), away, slog.LevelWarn}, {left, away, slog.LevelDebug}, {late, away, slog.LevelWarn},
+		{left, fail(http.StatusInternalServerError, api.ProblemInternal, "x"), slog.LevelWarn}, {t.Context(), other, slog.LevelDebug},
+	} {
+		if got := c.f.level(c.ctx); got != c.want {
+			t.Errorf("status %d, context %v: %v, want %v", c.f.Status, c.ctx.Err(), got, c.want)
+		}
+	}
 }
