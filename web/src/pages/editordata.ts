@@ -87,7 +87,7 @@ const largeBytes = 1 << 20
  * Problems are shown when no key has come for this time, because problems of an unfinished word are not
  * useful. The check of the server runs in this time, so it causes no further delay.
  */
-const still = 200
+const still = 150
 
 const until = (time: number) =>
   new Promise<void>((done) => setTimeout(done, Math.max(0, time - performance.now())))
