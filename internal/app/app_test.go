@@ -46,8 +46,8 @@ func testConfig(t *testing.T, flags map[string]string) *config.Config {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	// Tasks write into folders of the test, which a fence would refuse.
-	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0", "recovery": "off", "isolation": "none"}
+	// Tasks write into folders of the test, which a fence would refuse. The slots do not depend on the cores.
+	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0", "recovery": "off", "isolation": "none", "slots": "4"}
 	for name, v := range flags {
 		all[name] = v
 	}

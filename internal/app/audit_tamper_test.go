@@ -99,7 +99,7 @@ func tampering(t *testing.T, c *config.Config, random string, by func(*testing.T
 		<-n.Ready()
 		b := &auditBed{t, n}
 		b.must("PUT", "/classes/more", `{"cpu":1}`) // changes continue
-		for end := time.Now().Add(20 * time.Second); !strings.Contains(heard.text(), "audit_behind"); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); !strings.Contains(heard.text(), "audit_behind"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the log does not say that the tree stands still: %s", heard.text())
 			}
@@ -116,7 +116,7 @@ func tampering(t *testing.T, c *config.Config, random string, by func(*testing.T
 		defer stop()
 		b = &auditBed{t, n}
 		b.must("PUT", "/classes/most", `{"cpu":1}`)
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 			got := auditVerified(b, c)
 			if got.Good() && got.Size == 7 && got.Fresh == 0 {
 				break

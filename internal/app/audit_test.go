@@ -86,7 +86,7 @@ func (b *auditBed) run() string {
 	if err := json.Unmarshal([]byte(b.must("POST", "/runs", `{"workflow":"w"}`)), &run); err != nil {
 		b.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(b.must("GET", "/runs/"+run.ID+"/tasks/slow", ""), `"running"`); {
+	for end := time.Now().Add(patience); !strings.Contains(b.must("GET", "/runs/"+run.ID+"/tasks/slow", ""), `"running"`); {
 		if time.Now().After(end) {
 			b.Fatal("the task does not run")
 		}
@@ -131,7 +131,7 @@ func auditedOrphans(b *auditBed, check func(route, path, body string) string) {
 		return all
 	}
 	until := func(want int) (all api.List[api.Orphan]) {
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 			if all = listed(); len(all.Items) == want {
 				return all
 			}
@@ -227,7 +227,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	check(ofRun+":stop", "/runs/"+two+":stop", "")
 	ended := func(run string) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !strings.Contains(b.must("GET", "/runs/"+run, ""), `"state":"stopped"`); {
+		for end := time.Now().Add(patience); !strings.Contains(b.must("GET", "/runs/"+run, ""), `"state":"stopped"`); {
 			if time.Now().After(end) {
 				t.Fatal("the run does not end")
 			}

@@ -39,7 +39,7 @@ func (o *openNode) dialTwo(t *testing.T) *two {
 	}
 	c := &two{t, dialed.(*tls.Conn), bufio.NewReader(dialed)}
 	t.Cleanup(func() { _ = dialed.Close() })
-	_ = dialed.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = dialed.SetDeadline(time.Now().Add(patience))
 	if is := c.conn.ConnectionState().NegotiatedProtocol; is != "h2" {
 		t.Fatalf("the protocol is %q", is)
 	}

@@ -45,7 +45,7 @@ func (w *signOuts) signedIn(b *browser) bool {
 // gone waits until a browser is not signed in any more.
 func (w *signOuts) gone(b *browser) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); w.signedIn(b); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); w.signedIn(b); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatal("the session does not end")
 		}

@@ -100,7 +100,7 @@ func TestHookSyncs(t *testing.T) {
 	if _, _, err := b.y.Hook(b.ctx, "shop", "flows", signed("pass-HOOK", push), []byte(push)); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		g, err := b.store.GitSourceOf(b.ctx, "shop", "flows")
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func (b *rightsBed) row(secret string) store.Token {
 func (b *rightsBed) until(want map[string]int) {
 	b.t.Helper()
 	is := map[string]int{}
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for who := range want {
 			is[who], _ = b.call(who, "GET", "/runs?ns=web", "")
 		}

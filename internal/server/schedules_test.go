@@ -47,7 +47,7 @@ func (b *bed) put(name, source string) api.Applied {
 // eventually repeats a check until it succeeds.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !so(); {
+	for end := time.Now().Add(time.Minute); !so(); {
 		if time.Now().After(end) {
 			t.Fatalf("it never came: %s", what)
 		}
