@@ -46,6 +46,9 @@ func alertOf(a api.Alert) string {
 // alertWhat returns the text of the last event of an alert.
 func alertWhat(a api.Alert) string {
 	what := a.Event
+	if a.Task != nil {
+		what += " " + *a.Task
+	}
 	if a.Count > 1 {
 		what += " ×" + strconv.FormatInt(a.Count, 10)
 	}

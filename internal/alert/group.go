@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 const (
@@ -28,6 +29,8 @@ func (h *Happening) valueOf(key string) string {
 	switch {
 	case key == "trigger":
 		return h.Trigger
+	case h.Task != "":
+		return "task " + withoutIndex(h.Task)
 	case h.Cause == "":
 		return string(h.Event)
 	case h.Cause == string(dag.CauseTask):
@@ -40,10 +43,16 @@ func (h *Happening) valueOf(key string) string {
 // one task.
 func failedTask(message string) string {
 	task, _, _ := strings.Cut(message, " failed")
-	if at := strings.LastIndexByte(task, '['); at > 0 && strings.HasSuffix(task, "]") {
-		task = task[:at]
-	}
+	task = withoutIndex(task)
 	return strings.ToValidUTF8(task[:min(len(task), failedTaskMax)], "")
+}
+
+// withoutIndex returns the name of a task without the index of an instance of a foreach.
+func withoutIndex(task string) string {
+	if at := strings.LastIndexByte(task, '['); at > 0 && strings.HasSuffix(task, "]") {
+		return task[:at]
+	}
+	return task
 }
 
 // groupOf names the group of an event, for people.
@@ -74,12 +83,15 @@ func Steps(r *Rule, open map[string]*Incident, h *Happening) (all []Change) {
 			all = append(all, c)
 		}
 	}
-	if len(r.GroupBy) == 0 {
+	switch {
+	case slices.Contains(r.On, Approval):
+		return r.approvals(open, h)
+	case len(r.GroupBy) == 0:
 		add(Step(r, open[r.Name], h))
 		return all
 	}
 	groups := 0
-	for _, key := range slices.Sorted(maps.Keys(open)) {
+	for _, key := range keysOf(open) {
 		if is := open[key]; is.Detail.Of == r.Name {
 			if groups++; h.Success && r.resolves(is, h) {
 				add(Step(r, is, h))
@@ -100,7 +112,13 @@ func Steps(r *Rule, open map[string]*Incident, h *Happening) (all []Change) {
 	return all
 }
 
+// keysOf returns the keys of incidents in a repeatable order.
+func keysOf(open map[string]*Incident) []string { return slices.Sorted(maps.Keys(open)) }
+
 // Has reports whether a rule still has an incident: the rule has its name, and groups by the same keys.
 func (r *Rule) Has(is *Incident) bool {
+	if slices.Contains(r.On, Approval) != is.ofApproval() || slices.Contains(r.On, Recovered) && is.State != store.IncidentCounting {
+		return false // an edit has changed what the rule watches
+	}
 	return r.Name == is.RuleName() && slices.Equal(r.GroupBy, is.Detail.GroupBy)
 }

@@ -20,6 +20,7 @@ type Happening struct {
 	Instant dag.Micros `json:"instant,omitempty"`
 	Cause   string     `json:"cause,omitempty"`
 	Message string     `json:"message,omitempty"`
+	Task    string     `json:"task,omitempty"` // the task of an event about a task
 	At      dag.Micros `json:"at"`
 	// the number of instants of the trigger, if the incident is about several instants
 	Instants int64      `json:"instants,omitempty"`
@@ -30,6 +31,8 @@ type Happening struct {
 	ID       uuid.UUID  `json:"-"`                 // the id of the incident, if the event opens one
 	Subject  string     `json:"subject,omitempty"` // the object of an event of the cluster, or the group of the event
 	Of       Subject    `json:"-"`
+	// Failures reports whether a task whose name matches has failed. It is nil unless a run has ended.
+	Failures func(match func(task string) bool) bool `json:"-"`
 }
 
 // Subject is the workflow that events are about.

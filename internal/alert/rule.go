@@ -34,6 +34,7 @@ type Rule struct {
 	Each    bool     `json:"each,omitempty"`   // every event is a separate incident, which ends at once
 	Origin  []string `json:"origin,omitempty"` // origins of the runs; empty means all except backfills
 	Tags    []Tag    `json:"tags,omitempty"`   // only runs that have all of these tags
+	Tasks   []string `json:"tasks,omitempty"`  // names, with * and ?, of the tasks that events are about
 	Message string   `json:"message,omitempty"`
 	// GroupBy are the keys by which events are grouped: cause, trigger or tag:KEY. Each group has an incident.
 	GroupBy []string `json:"group_by,omitempty"`
@@ -73,7 +74,7 @@ type Tag struct {
 
 // watches reports whether the rule watches an event.
 func (r *Rule) watches(h *Happening) bool {
-	return r.Covers(h.Origin, h.Tags) && slices.Contains(r.On, h.Event)
+	return r.Covers(h.Origin, h.Tags) && slices.Contains(r.On, h.Event) && r.ofTask(h)
 }
 
 // Covers reports whether the rule applies to runs of an origin with these tags.

@@ -22,6 +22,8 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 	switch {
 	case !r.Covers(h.Origin, h.Tags):
 		return Change{}
+	case slices.Contains(r.On, Recovered):
+		return r.recovers(is, h)
 	case h.Success && is != nil && !slices.Contains(r.On, Orphan):
 		return Close(is, Word{Run: h.Run, At: h.At})
 	case !r.watches(h):
@@ -32,6 +34,8 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 		return n.told(KindEvent, store.IncidentResolved, h.At)
 	case is == nil:
 		return r.opened(begin(r, h), h)
+	case h.Task != "" && h.Run == is.Detail.Last.Run: // the tasks of one run count once
+		return Change{}
 	case h.Run != "" && h.Run == is.Detail.Last.Run: // the run was recovered, and has ended in the same way again
 		next := *is
 		next.Detail.Last = *h
@@ -131,6 +135,12 @@ func (b *Notice) line() string {
 		text = fmt.Sprintf("%s: run %s is late", name, h.Run)
 	case h.Event == Slow:
 		text = fmt.Sprintf("%s: run %s takes longer than usual", name, h.Run)
+	case h.Task != "" || h.Event == Poison || h.Event == Lost:
+		text = name + ": " + h.taskText()
+	case h.Event == Recovered:
+		text = fmt.Sprintf("%s: run %s succeeded again", name, h.Run)
+	case h.Event == Quarantined:
+		text = fmt.Sprintf("%s: run %s was quarantined", name, h.Run)
 	case h.Event == Orphan:
 		text = fmt.Sprintf("%s: run %s has left work outside of its processes", name, h.Run)
 	case h.Event == Missed && h.Instants > 1:
@@ -158,6 +168,9 @@ func (b *Notice) line() string {
 func (b *Notice) counted() string {
 	if b.Event.Event == Late || b.Event.Event == Slow {
 		return " (%d since then)"
+	}
+	if b.Event.Event == Recovered {
+		return " (after %d failures)"
 	}
 	return " (%d in a row)"
 }

@@ -79,7 +79,7 @@ func (r *Run) loseRun(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	}
 	r.recordEnd(a, Failed)
 	r.noteFailure(t, why)
-	r.failTask(t)
+	r.failTask(t, why)
 	if r.Intent < IntentStop {
 		r.raise(&Event{Intent: IntentStop, Reason: "if_lost: fail"}, CauseNoRetake, now, fx)
 	}

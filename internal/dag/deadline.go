@@ -48,7 +48,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	r.put(&row, p, now)
 	r.record(Record{Kind: RecMarked, Task: t, Token: p.token, State: Failed, Text: string(CauseDeadline)})
 	r.noteFailure(t, row.Message)
-	r.failTask(t)
+	r.failTask(t, row.Message)
 	r.settleRun(now, fx)
 	return Accepted
 }

@@ -197,6 +197,8 @@ type Effects struct {
 	Orphans []Orphan
 	// Poisoned are tasks that failed because they were lost too often. The owner reports them to an operator.
 	Poisoned []Poisoned
+	// Notes are for alert rules, which the owner applies in the transaction.
+	Notes []Note
 	// Evaluations are conditions that were not evaluated inside the step. The owner evaluates them and
 	// answers with EvEvaluated.
 	Evaluations []Evaluation
@@ -219,6 +221,8 @@ func (fx *Effects) Reset() {
 	fx.Prepares = fx.Prepares[:0]
 	fx.Orders = fx.Orders[:0]
 	fx.Poisoned = fx.Poisoned[:0]
+	clear(fx.Notes)
+	fx.Notes = fx.Notes[:0]
 	fx.Errands, fx.Orphans = fx.Errands[:0], fx.Orphans[:0]
 	clear(fx.Evaluations)
 	fx.Evaluations = fx.Evaluations[:0]

@@ -198,6 +198,9 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	a.State, p.revoked = AttemptDeferred, true
 	r.active-- // the attempt has no holder
 	r.record(Record{Kind: RecDeferred, Task: t, Token: p.token, Text: l.Name()})
+	if l.Kind == Approval {
+		note(r, t, NoteApproval, "")
+	}
 	wait := l.For
 	switch {
 	case l.Kind == Switch:
@@ -276,6 +279,9 @@ func (r *Run) choose(t TaskID, p *task, to choice, now Now) {
 // endLogical closes a deferred attempt. The caller sets the state and applies the consequences.
 func (r *Run) endLogical(p *task, now Now) *attempt {
 	a := r.end(p)
+	if r.Graph.Kind(a.Task) == Approval {
+		note(r, a.Task, NoteDecided, "")
+	}
 	if a.Started == 0 {
 		a.Started = a.Assigned
 	}
@@ -290,7 +296,7 @@ func (r *Run) failLogical(t TaskID, a *attempt, cause Cause, why string) {
 	a.State, a.Cause, a.Message = AttemptFailed, cause, why
 	r.recordEnd(a, Failed)
 	r.noteFailure(t, why)
-	r.failTask(t)
+	r.failTask(t, why)
 }
 
 // fenceDeferred finds the deferred attempt of an event. Token 0 means the newest attempt.
@@ -422,7 +428,7 @@ func (r *Run) stopLogical(t TaskID, a *attempt) {
 	if r.Cause == CauseNoRetake { // such a run ends with failed tasks only
 		a.State, a.Cause = AttemptFailed, CauseNoRetake
 		r.recordEnd(a, Failed)
-		r.failTask(t)
+		r.failTask(t, "")
 		return
 	}
 	a.State, a.Cause = AttemptStopped, r.Cause

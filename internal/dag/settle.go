@@ -116,6 +116,7 @@ func (r *Run) verdictOn(t TaskID, p *task) bool {
 	case Failed:
 		r.noteFailure(t, why)
 		r.record(Record{Kind: RecEnded, Task: t, State: Failed, Text: string(CauseCondition), Reason: why})
+		note(r, t, NoteFailed, why)
 	}
 	r.moveTask(t, to)
 	if to.fails() {
@@ -250,6 +251,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 			p.retries++
 		}
 		r.recordEnd(a, RetryWait)
+		note(r, t, NoteRetrying, a.Message)
 		r.tryAgain(t, a, wait, now, fx)
 		return
 	}
@@ -266,7 +268,7 @@ func (r *Run) tryAgain(t TaskID, a *attempt, wait time.Duration, now Now, fx *Ef
 func (r *Run) failFinally(t TaskID, a *attempt) {
 	r.recordEnd(a, Failed)
 	r.noteFailure(t, a.Message)
-	r.failTask(t)
+	r.failTask(t, a.Message)
 }
 
 // noteFailure keeps the first failure as the message of the run.
@@ -280,8 +282,10 @@ func (r *Run) noteFailure(t TaskID, message string) {
 	}
 }
 
-// failTask fails a task finally, and settles all of its dependents, direct or not, in this step.
-func (r *Run) failTask(t TaskID) {
+// failTask fails a task finally, and settles all of its dependents, direct or not, in this step. why is for
+// alert rules.
+func (r *Run) failTask(t TaskID, why string) {
+	note(r, t, NoteFailed, why)
 	r.moveTask(t, Failed)
 	r.failed++
 	r.settled(t)

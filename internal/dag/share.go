@@ -231,7 +231,7 @@ func (r *Run) denyTasks(ev *Event, now Now, fx *Effects) Verdict {
 		r.put(&row, p, now)
 		r.record(Record{Kind: RecMarked, Task: t, Token: p.token, State: Failed, Text: string(CauseQueue)})
 		r.noteFailure(t, ev.Reason)
-		r.failTask(t)
+		r.failTask(t, ev.Reason)
 	}
 	r.settleRun(now, fx)
 	return Accepted

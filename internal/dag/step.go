@@ -321,7 +321,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		if r.Cause == CauseNoRetake { // another lost task stopped this one, and such a run ends with failed tasks only
 			a.State, a.Cause = AttemptFailed, CauseNoRetake
 			r.recordEnd(a, Failed)
-			r.failTask(ev.Task)
+			r.failTask(ev.Task, a.Message)
 			return
 		}
 		if halted && r.Intent < IntentStop {
@@ -352,6 +352,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	halted := a.Cause == CauseHalted
 	a.State, a.Cause, a.Message, a.Finished = AttemptLost, CauseLost, ev.Reason, now.Wall
 	r.record(Record{Kind: RecLost, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: ev.Reason})
+	note(r, ev.Task, NoteLost, ev.Reason)
 	if a.Generation == r.Generation {
 		p.losses++
 	}
@@ -363,6 +364,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		p.state = Failed
 		a.Cause = CausePoison
 		fx.Poisoned = append(fx.Poisoned, Poisoned{Run: r.ID})
+		note(r, ev.Task, NotePoison, ev.Reason)
 		r.Cause, r.Message = CausePoison, "splitting it killed whatever tried"
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
@@ -375,9 +377,10 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		if ev.Reason != "" {
 			a.Message += ": " + ev.Reason
 		}
+		note(r, ev.Task, NotePoison, a.Message)
 		r.recordEnd(a, Failed)
 		r.noteFailure(ev.Task, "lost its handler too often")
-		r.failTask(ev.Task)
+		r.failTask(ev.Task, a.Message)
 	default:
 		r.afterLoss(ev, p, a, now, fx)
 	}

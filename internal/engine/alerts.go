@@ -236,6 +236,9 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*aler
 		if !about(&rules[i]) {
 			continue
 		}
+		if rules[i].Timed() && h.Aside() {
+			continue
+		}
 		h.ID = a.newID()
 		if !rules[i].Timed() {
 			all = append(all, alert.Steps(&rules[i], open, h)...)
@@ -284,8 +287,10 @@ func (a *alerts) ended(r *dag.Run) error {
 	}
 	a.lasted(r)
 	delete(a.times.starting, r.ID)
-	return a.happened(r.Workflow, ending(&dag.RunRow{Header: r.Header, State: r.State, Cause: r.Cause, Message: r.Message,
-		StartedAt: r.StartedAt, Generation: r.Generation}, a.txn().now.Wall))
+	h := ending(&dag.RunRow{Header: r.Header, State: r.State, Cause: r.Cause, Message: r.Message,
+		StartedAt: r.StartedAt, Generation: r.Generation}, a.txn().now.Wall)
+	h.Failures = func(match func(string) bool) bool { return dag.SomeFailed(r, match) }
+	return a.happened(r.Workflow, h)
 }
 
 // orphaned applies the alert rules of a workflow to an orphan: a handle whose run no longer waits for its
@@ -407,13 +412,13 @@ func (a *alerts) buried(r *dag.RunRow, orphans []dag.Orphan, b *store.Batch) (th
 	if err != nil {
 		return nil, err
 	}
-	events := []*alert.Happening{ending(r, r.FinishedAt)}
+	events := []*alert.Happening{burying(r), ending(r, r.FinishedAt)}
 	if n := len(orphans); n > 0 { // one event, so a run with many handles does not send many notices
 		left := leaving(&r.Header, &orphans[0], r.FinishedAt)
 		if n > 1 {
 			left.Message = clean(fmt.Sprintf("%s (and %d more; skein task orphans lists all)", left.Message, n-1))
 		}
-		events = []*alert.Happening{left, events[0]}
+		events = slices.Insert(events, 0, left)
 	}
 	all, err := inTurn(a, &wf, events)
 	for i := range all {

@@ -14,13 +14,19 @@ import (
 // follow applies the consequences of the runs that ended in the transaction being made: ledger lines, further
 // runs of a backfill, reactions of triggers, and the admission of waiting runs by gates.
 func (w *writer) follow() {
-	for done, orphans := 0, 0; ; {
+	for done, orphans, notes := 0, 0, 0; ; {
 		if err := errors.Join(w.calls.orders(), w.calls.errands()); err != nil {
 			w.broken(err)
 			return
 		}
 		for ; orphans < len(w.tx.fx.Orphans); orphans++ {
 			if err := w.alerts.orphaned(&w.tx.fx.Orphans[orphans]); err != nil {
+				w.broken(err)
+				return
+			}
+		}
+		for ; notes < len(w.tx.fx.Notes); notes++ { // before the ends of their runs
+			if err := tasked(&w.alerts, &w.tx.fx.Notes[notes]); err != nil {
 				w.broken(err)
 				return
 			}
@@ -47,7 +53,7 @@ func (w *writer) follow() {
 			return
 		}
 		w.limits.serveTasks()
-		if done == len(w.tx.ended) && len(w.tx.fx.Orders)+len(w.tx.fx.Errands) == 0 {
+		if done == len(w.tx.ended) && notes == len(w.tx.fx.Notes) && len(w.tx.fx.Orders)+len(w.tx.fx.Errands) == 0 {
 			return
 		}
 	}

@@ -31,9 +31,10 @@ type MessageData struct {
 	Severity   string     `json:"severity"`
 	Text       string     `json:"text"`
 	Message    string     `json:"message"` // message of the rule
-	Event      string     `json:"event"`   // the newest event: failed, stopped, skipped, missed, succeeded, late, slow
+	Event      string     `json:"event"`   // the newest event: failed, task_failed, missed, late and so on
 	Subject    string     `json:"subject"` // object of an alert about the cluster, or the group of a rule with group_by
 	Run        string     `json:"run"`
+	Task       string     `json:"task"` // the task of an event about a task
 	Trigger    string     `json:"trigger"`
 	Instant    *time.Time `json:"instant"`
 	Cause      string     `json:"cause"`
@@ -53,7 +54,7 @@ func messageOf(n *store.Notice) (*Message, error) {
 	}
 	m := &Message{Type: "incident." + body.Kind, Timestamp: body.At.Time().UTC(), Data: MessageData{
 		ID: noticeID(body.Incident, body.Seq), Incident: body.Incident, Seq: body.Seq, Namespace: body.Namespace, Workflow: body.Workflow, Rule: body.Rule,
-		Severity: body.Severity, Text: body.Text, Message: body.Message, Event: string(body.Event.Event), Subject: body.Event.Subject, Run: body.Event.Run, Trigger: body.Event.Trigger,
+		Severity: body.Severity, Text: body.Text, Message: body.Message, Event: string(body.Event.Event), Subject: body.Event.Subject, Run: body.Event.Run, Task: body.Event.Task, Trigger: body.Event.Trigger,
 		Instant: timeOf(body.Event.Instant), Cause: body.Event.Cause, Reason: body.Event.Message, DueAt: timeOf(body.Event.Due), Count: body.Count, OpenedAt: timeOf(body.OpenedAt)}}
 	if w := body.ResolvedBy; w != nil {
 		m.Data.ResolvedBy, m.Data.ResolvedAt = w.By, timeOf(w.At)
@@ -123,6 +124,7 @@ func (m *Message) lines() []string {
 		add("Group", d.Subject)
 	}
 	add("Run", d.Run)
+	add("Task", d.Task)
 	add("Trigger", d.Trigger)
 	if d.Instant != nil {
 		add("Instant", d.Instant.Format(time.RFC3339))

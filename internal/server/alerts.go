@@ -124,7 +124,7 @@ func alertOf(row *store.Incident) api.Alert {
 	}
 	out.Workflow, out.Severity, out.Count, out.Event = d.Name, d.Severity, d.Count, string(d.Last.Event)
 	out.Channels = append(out.Channels, d.To...)
-	out.Run, out.Trigger, out.Reason, out.Message = textOrNull(d.Last.Run), textOrNull(d.Last.Trigger), textOrNull(d.Last.Message), textOrNull(d.Message)
+	out.Run, out.Task, out.Trigger, out.Reason, out.Message = textOrNull(d.Last.Run), textOrNull(d.Last.Task), textOrNull(d.Last.Trigger), textOrNull(d.Last.Message), textOrNull(d.Message)
 	out.DueAt, out.Escalations, out.EscalatesAt = instantOrNull(d.Last.Due), len(d.Escalated), instantOrNull(n.Climbs())
 	if q := d.Silenced; q != nil {
 		out.Silence = &api.AlertSilence{ID: q.ID, User: q.By, Reason: textOrNull(q.Reason), Until: instant(q.Until), Told: d.Seq > 0}

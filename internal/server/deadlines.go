@@ -167,7 +167,7 @@ func alertRules(def *workflow.Workflow) []api.AlertRule {
 	out := make([]api.AlertRule, len(def.Alerts))
 	for i := range def.Alerts {
 		a := &def.Alerts[i]
-		out[i] = api.AlertRule{Name: a.Name, On: a.On, Channels: a.To, Severity: a.Severity, After: max(a.After, 1), Each: a.Each, GroupBy: a.GroupBy,
+		out[i] = api.AlertRule{Name: a.Name, On: a.On, Channels: a.To, Severity: a.Severity, After: max(a.After, 1), Each: a.Each, GroupBy: a.GroupBy, Tasks: a.Tasks,
 			Origins: append([]string{}, a.Origin...), Message: textOrNull(a.Message), Escalation: []api.EscalationStep{}}
 		for _, t := range a.Tags {
 			if out[i].Tags == nil {

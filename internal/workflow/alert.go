@@ -18,6 +18,7 @@ type Alert struct {
 	Origin   []string `json:"origin,omitempty"`
 	Tags     []KV     `json:"tags,omitempty"` // tags of the runs
 	GroupBy  []string `json:"group_by,omitempty"`
+	Tasks    []string `json:"tasks,omitempty"` // names of tasks, with * and ?
 	Message  string   `json:"message,omitempty"`
 	// Rules about the time of runs.
 	Deadline *AlertDeadline `json:"deadline,omitempty"`
@@ -33,13 +34,21 @@ const (
 	alertTold       = 40
 	alertMessageMax = 1000 // bytes
 	alertGroupMax   = 3    // keys of group_by
+	alertTasksMax   = 20   // names in tasks
 )
 
 // These are the events that rules can watch, and the events that are known but cannot be watched yet.
 var (
-	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded", "late", "slow", "orphan"}
-	alertEventsLater = []string{"approval", "lost", "poison", "quarantined", "recovered", "retrying", "started", "task_failed", "waiting"}
+	alertEvents = []string{"failed", "stopped", "skipped", "missed", "succeeded", "recovered", "task_failed", "retrying", "lost", "poison", "quarantined", "approval",
+		"late", "slow", "orphan"}
+	alertEventsLater = []string{"started", "waiting"}
 )
+
+// alertTaskEvents are the events for which the key tasks selects tasks.
+var alertTaskEvents = []string{"failed", "recovered", "task_failed", "retrying", "lost", "poison", "approval"}
+
+// taskGlob is a name of a task in the key tasks.
+const taskGlob = `^[A-Za-z0-9_.*?-]{1,100}$`
 
 var alertOrigins = []string{"manual", "api", "schedule", "sensor", "backfill", "parent", "enqueue"}
 
@@ -53,10 +62,11 @@ func alertShape() *shape {
 	channel := keyOrDash("the name of a channel")
 	origin := oneOf(alertOrigins...)
 	group := pattern("cause, trigger or tag:KEY", `^(cause|trigger|tag:[A-Za-z0-9][A-Za-z0-9._/-]{0,62})$`)
+	task := pattern("the name of a task, with * and ?", taskGlob)
 	anything := &shape{kind: anyShape}
 	return object("a mapping such as {on: [failed], to: ops}",
 		key{name: "name", doc: "Its identity across edits; default: its events.", shape: keyOrDash("a name of letters, digits, _, . and -")},
-		key{name: "on", must: true, unless: isTimed, doc: "The events that open an incident: failed, stopped, skipped, missed, late (with deadline), slow (with than), orphan; succeeded notifies without one.",
+		key{name: "on", must: true, unless: isTimed, doc: "The events that open an incident: failed, stopped, skipped, missed, task_failed, retrying, lost, poison, quarantined, approval, late (with deadline), slow (with than), orphan; succeeded and recovered notify without one.",
 			shape: forms("an event or a list of events", event, listOf("a list of events", event))},
 		key{name: "to", must: true, doc: "The channel, or several.", shape: forms("a channel or a list of channels", channel, listOf("a list of channels", channel))},
 		key{name: "severity", doc: "info, warning, error (default) or critical.", shape: oneOf("info", "warning", "error", "critical")},
@@ -66,7 +76,7 @@ func alertShape() *shape {
 		key{name: "tags", doc: "Only runs that have all of these tags.", shape: tagsShape()},
 		key{name: "group_by", doc: "An incident for each group of events, instead of one for all: cause, trigger, tag:KEY or a list of them.", shape: forms("a key or a list of keys", group, listOf("a list of keys", group))},
 		key{name: "message", doc: "A text for the people who are notified.", shape: text("a text")},
-		key{name: "tasks", doc: "Only if one of these tasks failed.", later: "alert_filters", shape: anything},
+		key{name: "tasks", doc: "Only events of these tasks, and runs in which one of them failed; * and ? stand for any characters.", shape: forms("a task or a list of tasks", task, listOf("a list of tasks", task))},
 		key{name: "if", doc: "Only if a condition holds.", later: "alert_filters", shape: anything},
 		key{name: "repeat", doc: "Remind while it is open.", later: "alert_repeat", shape: anything},
 		key{name: "escalate", doc: "Further channels, unless it is acknowledged or over by then.", shape: forms("a step or a list of steps", rungShape(), listOf("a list of steps", rungShape()))},
@@ -117,7 +127,7 @@ func (r *reader) alerts(w *Workflow, n *node) {
 // alert reads one rule. If the rule is wrong, it reports the fault, and ok is false.
 func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	a = Alert{Name: n.get("name").str(), On: texts(n.get("on")), To: texts(n.get("to")), Severity: firstText(n.get("severity").str(), "error"),
-		After: intOf(n.get("after"), 0), Origin: texts(n.get("origin")), GroupBy: texts(n.get("group_by")), Message: n.get("message").str()}
+		After: intOf(n.get("after"), 0), Origin: texts(n.get("origin")), GroupBy: texts(n.get("group_by")), Tasks: texts(n.get("tasks")), Message: n.get("message").str()}
 	if v := n.get("each"); v != nil {
 		a.Each, _ = v.bool()
 	}
@@ -133,7 +143,7 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	a.Tags = r.tags(n.get("tags"), join(at, "tags"))
 	r.alertTimes(n, &a, fail)
 	a.Escalate = r.alertRungs(n.get("escalate"), fail)
-	if len(a.Escalate) > 0 && (a.Each || len(a.On) == 1 && a.On[0] == "succeeded") {
+	if len(a.Escalate) > 0 && (a.Each || len(a.On) == 1 && (a.On[0] == "succeeded" || a.On[0] == "recovered")) {
 		fail("escalate", "the key escalate has no effect here, because no incident stays open", "remove it")
 	}
 	for _, e := range a.On {
@@ -141,8 +151,9 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 			fail("on", "alerts on "+e+" are not supported yet", "events that are: "+strings.Join(alertEvents, ", "))
 		}
 	}
+	alertTasks(&a, fail)
 	r.unique(n.get("group_by"), join(at, "group_by"))
-	quiet := len(a.On) == 1 && a.On[0] == "succeeded"
+	quiet := len(a.On) == 1 && (a.On[0] == "succeeded" || a.On[0] == "recovered")
 	switch {
 	case len(a.GroupBy) > 0 && (a.Each || isTimed(n) || slices.Contains(a.On, "succeeded")):
 		fail("group_by", "the key group_by makes groups of failures that stay open: it does not go with each, deadline, than or succeeded", "remove it, or make two alerts")
@@ -150,7 +161,7 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 		fail("group_by", fmt.Sprintf("the alert groups by %d keys, the limit is %d", len(a.GroupBy), alertGroupMax), "keep those that distinguish the groups")
 	case a.After > 1 && a.Each:
 		fail("after", "the key after has no effect together with the key each, which notifies of every event", "remove one of them")
-	case a.After > 1 && quiet:
+	case a.After > 1 && quiet && a.On[0] == "succeeded":
 		fail("after", "the key after counts failures in a row, but this alert does not watch failures", "remove it, or add failed to on")
 	case len(a.To) > alertToMax:
 		fail("to", fmt.Sprintf("the alert has %d channels, the limit is %d", len(a.To), alertToMax), "a channel can reach many people")

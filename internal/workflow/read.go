@@ -84,6 +84,9 @@ func (r *reader) workflow(n *node) *Workflow {
 	r.files(n.get("files"))
 	r.checkEnv(n.get("env"), "env", inEnv|secretsToo, nil)
 	r.checkGraph(w, tasks)
+	if !splits(n) { // a splitter names its tasks at run time
+		checkAlertTasks(r, w, n.get("alerts"))
+	}
 	return w
 }
 

@@ -107,7 +107,7 @@ export function stepsOf(
 }
 
 /** Describes in words what a rule watches. */
-export function watchOf(r: Pick<AlertRule, 'on' | 'deadline' | 'than' | 'after' | 'each'>): string {
+export function watchOf(r: Pick<AlertRule, 'on' | 'tasks' | 'deadline' | 'than' | 'after' | 'each'>): string {
   const d = r.deadline
   if (d) {
     const goal = { success: t('has succeeded'), end: t('has ended'), start: t('has started') }[d.for]
@@ -127,7 +127,10 @@ export function watchOf(r: Pick<AlertRule, 'on' | 'deadline' | 'than' | 'after' 
           times: than.times,
           percentile: than.percentile,
         })
-  const events = (r.on ?? []).join(', ')
+  const named = (r.on ?? []).join(', ')
+  const events = r.tasks?.length
+    ? t('{events} of {tasks}', { events: named, tasks: r.tasks.join(', ') })
+    : named
   if (r.each) return t('{events}, each time', { events })
   return r.after > 1 ? t('{events}, {times} in a row', { events, times: r.after }) : events
 }

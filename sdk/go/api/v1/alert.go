@@ -15,8 +15,9 @@ type Alert struct {
 	Count        int64         `json:"count" doc:"The number of events in a row."`
 	Event        string        `json:"event" doc:"The newest event."`
 	Run          *string       `json:"run" doc:"The run of the newest event."`
+	Task         *string       `json:"task" doc:"The task of the newest event, if it is about a task."`
 	Trigger      *string       `json:"trigger"`
-	Reason       *string       `json:"reason" doc:"The message of the run, or why an instant was missed."`
+	Reason       *string       `json:"reason" doc:"The message of the run or of the task, or why an instant was missed."`
 	Message      *string       `json:"message" doc:"The text of the rule."`
 	DueAt        *Time         `json:"due_at" format:"date-time" doc:"Of late and slow: the deadline that the newest run has passed."`
 	CreatedAt    Time          `json:"created_at" format:"date-time"`
@@ -39,6 +40,7 @@ type AlertRule struct {
 	Each       bool             `json:"each" doc:"One message for each event, and no alert that stays open."`
 	GroupBy    []string         `json:"group_by,omitempty" doc:"An alert for each group of events with equal cause, trigger or tag; absent: one for all."`
 	Origins    []string         `json:"origins" nullable:"false" doc:"The origins of the runs that the rule watches; none: all but backfills."`
+	Tasks      []string         `json:"tasks,omitempty" doc:"Only events of these tasks, and runs in which one of them failed; absent: of all."`
 	Tags       Tags             `json:"tags,omitempty" doc:"Only runs with all of these tags count; absent: all do."`
 	Message    *string          `json:"message"`
 	Deadline   *AlertDeadline   `json:"deadline" doc:"null: it watches no deadline."`

@@ -234,6 +234,7 @@ export const base = {
   'slow if it runs longer than {times} × p{percentile} of the last runs':
     '运行时间超过近期运行 p{percentile} 的 {times} 倍即为过慢',
   '{events}, each time': '{events}，每次',
+  '{events} of {tasks}': '{tasks} 的 {events}',
   '{events}, {times} in a row': '{events}，连续 {times} 次',
   Silences: '静默',
   'Alerts and silences': '告警与静默',

@@ -153,7 +153,7 @@ export const triggerKeys: Record<string, string> = {
   alerts: '什么情况下通知谁。',
   'alerts.*.name': '跨编辑保持的标识；默认：其事件。',
   'alerts.*.on':
-    '产生告警的事件：failed、stopped、skipped、missed、late（与 deadline 一起）、slow（与 than 一起）、orphan；succeeded 只通知，不产生告警。',
+    '产生告警的事件：failed、stopped、skipped、missed、task_failed、retrying、lost、poison、quarantined、approval、late（与 deadline 一起）、slow（与 than 一起）、orphan；succeeded 和 recovered 只通知，不产生告警。',
   'alerts.*.to': '渠道，可以是多个。',
   'alerts.*.after': '连续第几次事件时产生告警；默认：1。',
   'alerts.*.each': 'true：每个事件发送一条消息，不产生持续的告警。',
@@ -174,8 +174,8 @@ export const triggerKeys: Record<string, string> = {
   'escalate.to': '渠道，可以是多个。',
   'escalate.*.after': '自首条消息起的时间。',
   'escalate.*.to': '渠道，可以是多个。',
-  'alerts.*.if': '只在条件成立时。（尚不支持告警的 tasks 和 if）',
-  'alerts.*.tasks': '只在这些任务之一失败时。（尚不支持告警的 tasks 和 if）',
+  'alerts.*.if': '只在条件成立时。（尚不支持告警的 if）',
+  'alerts.*.tasks': '只涉及这些任务的事件，以及其中之一失败的运行；* 和 ? 代表任意字符。',
   'alerts.*.include': '消息中另外包含的内容。（尚不支持告警的 include）',
   'alerts.*.repeat': '告警持续期间重复提醒。（尚不支持告警的提醒）',
 }
