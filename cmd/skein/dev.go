@@ -69,7 +69,7 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 		select {
 		case <-begun:
 			begun = nil
-			settleHeap()
+			settle()
 			if ready != nil {
 				if err := ready(ctx, node); err != nil {
 					c.say("skein: the examples could not be loaded: %v", err)

@@ -80,9 +80,12 @@ func paceHeap() {
 	runtime.SetFinalizer(new(cycle), collected)
 }
 
-// settleHeap returns the memory that only the start needed to the system, some seconds after the start.
-func settleHeap() {
-	if !ownPace() {
-		time.AfterFunc(settleAfter, debug.FreeOSMemory)
-	}
+// settle returns the memory that only the start needed to the system, some seconds after the start.
+func settle() {
+	time.AfterFunc(settleAfter, func() {
+		if !ownPace() {
+			debug.FreeOSMemory()
+		}
+		settlePages()
+	})
 }
