@@ -1,18 +1,21 @@
 package dag
 
+import "bytes"
+
 // runHeap is a heap by submission. Its members know their index. It does not use container/heap: every run
 // passes through it, and calls through an interface cost a third more.
 type runHeap []member
 
-// member is a run in a runHeap. A copy of its time of submission is here, because a comparison that reads the
-// run is a cache miss.
+// member is a run in a runHeap. A copy of its time of submission and of its id is here, because a comparison
+// that reads the run is a cache miss. The runs of one transaction often have the same time.
 type member struct {
 	created Micros
+	id      RunID
 	*seat
 }
 
 func (h *runHeap) push(s *seat) {
-	*h = append(*h, member{s.run.Created, s})
+	*h = append(*h, member{s.run.Created, s.run.ID, s})
 	s.where = int32(len(*h) - 1)
 	h.up(len(*h) - 1)
 }
@@ -30,10 +33,11 @@ func (h *runHeap) remove(i int) {
 
 // less reports whether the run at index i was submitted before the run at index j.
 func (h runHeap) less(i, j int) bool {
-	if h[i].created != h[j].created {
-		return h[i].created < h[j].created
+	a, b := &h[i], &h[j]
+	if a.created != b.created {
+		return a.created < b.created
 	}
-	return earlier(h[i].run, h[j].run)
+	return bytes.Compare(a.id[:], b.id[:]) < 0
 }
 
 // up moves the member at index i towards the first, to its position.
