@@ -1,6 +1,6 @@
 // Small parts that every page uses.
 import { Link } from '@tanstack/react-router'
-import { type ReactNode, useEffect, useState } from 'react'
+import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { Button as AriaButton, type ButtonProps, Tooltip, TooltipTrigger } from 'react-aria-components'
 import { byCode, ruleWords, t } from '../text/t'
 import { ago, clock, duration, full, shortID } from './format'
@@ -14,6 +14,25 @@ export function Mark({ state, size = 16 }: { state: string; size?: number }) {
     <span className="mark" data-tone={tone} data-fill={fill}>
       <Icon name={glyph} size={size - 4} />
     </span>
+  )
+}
+
+/** The tabs of a page. On a small screen they scroll sideways, and the present one is in view. */
+export function Tabs({ label, children }: { label: string; children: ReactNode }) {
+  const nav = useRef<HTMLElement>(null)
+  const shown = useRef<Element>(null)
+  useLayoutEffect(() => {
+    const all = nav.current
+    const current = all?.querySelector('[aria-current]')
+    if (!all || !current || current === shown.current) return // a person may have scrolled
+    shown.current = current
+    const [tab, room] = [current.getBoundingClientRect(), all.getBoundingClientRect()]
+    all.scrollLeft += Math.max(0, tab.right - room.right) + Math.min(0, tab.left - room.left)
+  })
+  return (
+    <nav className="tabs" aria-label={label} ref={nav}>
+      {children}
+    </nav>
   )
 }
 

@@ -5,7 +5,7 @@ import { path, post } from '../api/client'
 import { useOpenAlerts } from '../api/queries'
 import type { Alert, AlertDetail } from '../api/types'
 import { plural } from '../kit/format'
-import { State, WorkflowLink } from '../kit/parts'
+import { State, Tabs, WorkflowLink } from '../kit/parts'
 import { labelIn } from '../kit/states'
 import type { Question } from '../kit/verbs'
 import { t } from '../text/t'
@@ -33,13 +33,13 @@ export function AlertsTop({
       <Head title={title} label={title} actions={actions}>
         <p className="sub">{children}</p>
       </Head>
-      <nav className="tabs" aria-label={t('Alerts and silences')}>
+      <Tabs label={t('Alerts and silences')}>
         {tabs.map(([to, label]) => (
           <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
             {label}
           </Link>
         ))}
-      </nav>
+      </Tabs>
     </>
   )
 }

@@ -8,7 +8,7 @@ import { plainVerb } from '../api/verbs'
 import { useQuestion } from '../app/ask'
 import { count } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, Field, RunLink, Span, State, Tabs, WorkflowLink } from '../kit/parts'
 import { Confirm, type Question, Toggle, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { rich, t } from '../text/t'
@@ -25,13 +25,13 @@ function QueueTop({ here }: { here: string }) {
   return (
     <>
       <Head title={t('Queues')} label={here === '/locks' ? t('Locks') : t('Queues')} />
-      <nav className="tabs" aria-label={t('Queues and locks')}>
+      <Tabs label={t('Queues and locks')}>
         {tabs.map(([to, label]) => (
           <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
             {label}
           </Link>
         ))}
-      </nav>
+      </Tabs>
     </>
   )
 }

@@ -8,10 +8,22 @@ import { useKeys } from '../app/keys'
 import type { Drawing, States } from '../canvas/drawing'
 import { shortID } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, Command, Copy, exactly, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import {
+  Ago,
+  Clock,
+  Command,
+  Copy,
+  exactly,
+  Field,
+  RunLink,
+  Span,
+  State,
+  Tabs,
+  WorkflowLink,
+} from '../kit/parts'
 import { isActive, labelIn, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
-import { rich, t } from '../text/t'
+import { count, rich, t } from '../text/t'
 import { term } from '../text/terms'
 import { AlertsOf } from './alertparts'
 import { DeadlinesOf, NextDeadline } from './deadlines'
@@ -63,7 +75,7 @@ export function RunPage() {
         <>
           <RunHead run={r} />
           <Strip run={r} />
-          <nav className="tabs" aria-label={t('Views of the run')}>
+          <Tabs label={t('Views of the run')}>
             {views.map(([v, label]) => (
               <Link
                 key={v}
@@ -76,7 +88,7 @@ export function RunPage() {
                 {label}
               </Link>
             ))}
-          </nav>
+          </Tabs>
           <div className="split" data-open={search.task && view !== 'about' ? '' : undefined}>
             <div className="grow">
               {view === 'list' ? <TaskList run={r} /> : null}
@@ -225,7 +237,7 @@ function Strip({ run }: { run: Run }) {
                 search={(old) => ({ ...old, view: undefined, state: s })}
               >
                 <State state={s}>
-                  {counts[s]} {labelIn(s)}
+                  {count(counts[s] ?? 0)} {labelIn(s)}
                 </State>
               </Link>
             ))}

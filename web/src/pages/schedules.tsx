@@ -6,7 +6,7 @@ import { plainVerb } from '../api/verbs'
 import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, RuleWords, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, RuleWords, RunLink, State, Tabs, TriggerLink, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { t } from '../text/t'
@@ -27,7 +27,7 @@ export function ScheduleTop({ here }: { here: string }) {
   return (
     <>
       <Head title={t('Schedules')} label={t('Schedules')} />
-      <nav className="tabs" aria-label={t('Views of the schedules')}>
+      <Tabs label={t('Views of the schedules')}>
         {tabs.map(([to, label]) => (
           <Link
             key={to}
@@ -38,7 +38,7 @@ export function ScheduleTop({ here }: { here: string }) {
             {label}
           </Link>
         ))}
-      </nav>
+      </Tabs>
     </>
   )
 }

@@ -7,7 +7,7 @@ import { get, path } from '../api/client'
 import type { Workflow as Definition, StatsRow, WorkflowStats } from '../api/types'
 import { count, duration, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { exactly } from '../kit/parts'
+import { exactly, Tabs } from '../kit/parts'
 import { labelIn } from '../kit/states'
 import { EndBars } from './endbars'
 import { lineOf, outcomes, periodsOf, scaleOf, trendOf } from './statsdata'
@@ -51,7 +51,7 @@ export function DurationsOf({ w }: { w: Definition }) {
       <Panel
         title={t('Durations of runs')}
         actions={
-          <nav className="tabs" aria-label={t('Period')}>
+          <Tabs label={t('Period')}>
             {(['days', 'hours'] as const).map((id) => (
               <Link
                 key={id}
@@ -64,7 +64,7 @@ export function DurationsOf({ w }: { w: Definition }) {
                 {id === 'days' ? t('30 days') : t('3 days by hour')}
               </Link>
             ))}
-          </nav>
+          </Tabs>
         }
       >
         <Loaded

@@ -9,7 +9,7 @@ import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { bytes } from '../kit/format'
 import { Loaded } from '../kit/panel'
-import { Button, Clock, Copy, exactly, Message, RunLink, Span, State } from '../kit/parts'
+import { Button, Clock, Copy, exactly, Message, RunLink, Span, State, Tabs } from '../kit/parts'
 import { Confirm, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
 import { rich, t } from '../text/t'
@@ -63,7 +63,7 @@ export function TaskPane({ run, task }: { run: Run; task: string }) {
           <>
             <TaskVerbs run={run} task={row} />
             {waits ? <Approve run={run} task={row} /> : null}
-            <nav className="tabs" aria-label={t('About the task')}>
+            <Tabs label={t('About the task')}>
               {tabs.map(([id, label]) => (
                 <Link
                   key={id}
@@ -77,7 +77,7 @@ export function TaskPane({ run, task }: { run: Run; task: string }) {
                   {label}
                 </Link>
               ))}
-            </nav>
+            </Tabs>
             {tab === 'log' ? (
               <LogOf run={run} task={row} {...(search.attempt ? { attempt: search.attempt } : {})} />
             ) : null}

@@ -7,7 +7,7 @@ import { plainVerb } from '../api/verbs'
 import { toast } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, exactly, Message, RunLink, Span, State } from '../kit/parts'
+import { Ago, exactly, Message, RunLink, Span, State, Tabs } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { rich, t } from '../text/t'
@@ -45,7 +45,7 @@ export function Workflow() {
         <>
           <Top w={w} />
           <Idle workflow={workflow} />
-          <nav className="tabs" aria-label={t('Views of the workflow')}>
+          <Tabs label={t('Views of the workflow')}>
             {tabs.map(([id, label]) => (
               <Link
                 key={id}
@@ -58,7 +58,7 @@ export function Workflow() {
                 {label}
               </Link>
             ))}
-          </nav>
+          </Tabs>
           {tab === 'runs' ? <RunsOf workflow={workflow} /> : null}
           {tab === 'grid' ? <GridOf w={w} /> : null}
           {tab === 'graph' ? <GraphOf w={w} /> : null}

@@ -251,6 +251,10 @@ test('a phone: from Home to the failed run, its log and the recovery, without a 
   await page.getByRole('button', { name: 'Recover', exact: true }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Recover' }).click()
   await page.getByText('generation 2').waitFor()
+  // The present tab is in view, although the tabs before it are wider than the screen.
+  await goTo(page, `${server.base}/admin/about`)
+  const tab = await page.locator('.tabs a[href$="/admin/about"][aria-current]').boundingBox()
+  expect((tab?.x ?? 0) + (tab?.width ?? 999)).toBeLessThanOrEqual(390)
   expect(wrong).toEqual([])
   await context.close()
 })

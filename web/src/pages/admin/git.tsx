@@ -179,9 +179,11 @@ function Row({ of: g, onAsk }: { of: GitSource; onAsk: (verb: string, of: string
       <td className="sub">
         {s.applied ? (
           <>
-            <code title={s.applied}>{short(s.applied)}</code> {s.subject}
-            {s.author ? ` · ${s.author.replace(/ <.*>$/, '')}` : ''}{' '}
-            {s.applied_at ? <Ago time={s.applied_at} /> : null}
+            <code title={s.applied}>{short(s.applied)}</code>{' '}
+            <span className="git-subject" title={s.subject ?? undefined}>
+              {s.subject}
+            </span>
+            {s.author?.replace(/ <.*>$/, '')} {s.applied_at ? <Ago time={s.applied_at} /> : null}
           </>
         ) : (
           '-'
@@ -211,7 +213,7 @@ function Row({ of: g, onAsk }: { of: GitSource; onAsk: (verb: string, of: string
         )}
       </td>
       <td className="nowrap sub">{s.looked_at ? <Ago time={s.looked_at} /> : '-'}</td>
-      <td className="num nowrap">
+      <td className="num git-verbs">
         {verbs.map(([verb, label]) => (
           <VerbButton
             key={verb}

@@ -2,7 +2,7 @@
 import { Link, Navigate } from '@tanstack/react-router'
 import { type ReactNode, useId, useState } from 'react'
 import { allows, useMe } from '../../api/me'
-import { Button } from '../../kit/parts'
+import { Button, Tabs } from '../../kit/parts'
 import { needs } from '../../kit/verbs'
 import { t } from '../../text/t'
 import { Head } from '../head'
@@ -39,7 +39,7 @@ export function AdminTop({
       <Head title={title} label={title} actions={actions}>
         {children ? <p className="sub">{children}</p> : null}
       </Head>
-      <nav className="tabs" aria-label={t('Pages of the administration')}>
+      <Tabs label={t('Pages of the administration')}>
         {tabs.map(([to, label]) => (
           <Link
             key={to}
@@ -50,7 +50,7 @@ export function AdminTop({
             {label}
           </Link>
         ))}
-      </nav>
+      </Tabs>
     </>
   )
 }
