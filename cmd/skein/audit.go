@@ -100,23 +100,40 @@ func auditSince(text string) (time.Time, error) {
 }
 
 func auditExportCmd(c *cli) *cobra.Command {
-	return &cobra.Command{
+	format := "skein"
+	cmd := &cobra.Command{
 		Use: "export", Short: "Export the whole audit log with its hashes, as lines of JSON", Args: cobra.NoArgs,
 		Long: `Writes the signed state of the audit log and all of its rows, the oldest first. skein audit verify --from FILE
-checks that file without a server. Starts of runs are not in the file, because the row of the run records them.`,
-		Example: "  skein audit export > audit.jsonl",
-		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			body, err := skein.NewAudit(s.Client).Export(ctx)
-			if err != nil {
-				return err
+checks that file without a server. Starts of runs are not in the file, because the row of the run records them.
+
+With --format ocsf, each row is an event of the Open Cybersecurity Schema Framework, for systems that collect such
+events. Such a file cannot be verified.`,
+		Example: "  skein audit export > audit.jsonl\n  skein audit export --format ocsf > events.jsonl",
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			if format != "skein" && format != "ocsf" {
+				return usage("--format %s: use skein or ocsf", format)
 			}
-			defer body.Close()
-			if _, err := io.Copy(c.out, body); err != nil {
-				return fmt.Errorf("the export is not complete: %w", err)
-			}
-			return nil
-		})),
+			return c.reading(func(ctx context.Context, s *session, _ []string) error {
+				body, err := skein.NewAudit(s.Client).Export(ctx)
+				if err != nil {
+					return err
+				}
+				defer body.Close()
+				if format == "ocsf" {
+					err = audit.WriteOCSF(body, c.out)
+				} else {
+					_, err = io.Copy(c.out, body)
+				}
+				if err != nil {
+					return fmt.Errorf("the export is not complete: %w", err)
+				}
+				return nil
+			})(ctx, args)
+		}),
 	}
+	cmd.Flags().StringVar(&format, "format", format, "form of the rows: skein, or ocsf")
+	notSettings(cmd.Flags(), "format")
+	return cmd
 }
 
 // auditFiles are the files that skein audit verify compares.

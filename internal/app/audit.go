@@ -16,7 +16,7 @@ import (
 // newAuditor makes the keeper of the audit log. For a short-lived command, the keeper signs nothing: the next
 // server does.
 func newAuditor(n *Node, cluster string) (*audit.Keeper, error) {
-	c := audit.Config{Store: n.store, Origin: audit.NewOrigin(cluster), Keep: func() time.Duration { return n.keeping().Audit.Age }, Log: n.log}
+	c := audit.Config{Store: n.store, Origin: audit.NewOrigin(cluster), Keep: func() time.Duration { return n.keeping().Audit.Age }, Reads: n.cfg.Audit.Reads, Log: n.log}
 	if !n.cfg.ByHand {
 		signer, err := audit.Key(n.cfg.AuditKey())
 		var public note.Verifier

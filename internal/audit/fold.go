@@ -21,8 +21,20 @@ const (
 	foldEach  = 2 * 60 * 1_000_000 // µs
 )
 
-// Fold counts refused calls, so that many refused calls cause few rows. Several goroutines may use it.
+// The bounds of the rows about reads: those of a node are at most 10,640 a day.
+const (
+	readKinds = 2000
+	readBurst = 2000
+	readEach  = 10 * 1_000_000 // µs
+)
+
+// Fold counts calls of one outcome, so that many calls cause few rows. Several goroutines may use it.
 type Fold struct {
+	outcome string
+	most    int        // bounds the kinds of calls that are counted apart
+	burst   int64      // bounds the rows that may be written at once
+	each    dag.Micros // the time in which there is room for one more row
+
 	mu     sync.Mutex // protects following fields
 	kinds  map[foldKind]*store.Audit
 	others *store.Audit // calls beyond the bounds
@@ -30,17 +42,22 @@ type Fold struct {
 	filled dag.Micros   // the time at which the free space was measured
 }
 
-// foldKind identifies the refused calls that one row counts.
+// foldKind identifies the calls that one row counts.
 type foldKind struct {
 	principal, address, verb, action, object, detail string
 }
 
-// NewFold returns an empty count.
+// NewFold returns an empty count of refused calls.
 func NewFold(now dag.Micros) *Fold {
-	return &Fold{kinds: map[foldKind]*store.Audit{}, room: foldBurst, filled: now}
+	return &Fold{outcome: store.AuditRefused, most: foldKinds, burst: foldBurst, each: foldEach, kinds: map[foldKind]*store.Audit{}, room: foldBurst, filled: now}
 }
 
-// Add counts a refused call. It does not store the request.
+// NewReads returns an empty count of reads.
+func NewReads(now dag.Micros) *Fold {
+	return &Fold{outcome: store.AuditRead, most: readKinds, burst: readBurst, each: readEach, kinds: map[foldKind]*store.Audit{}, room: readBurst, filled: now}
+}
+
+// Add counts a call. It does not store the request.
 func (f *Fold) Add(now dag.Micros, r store.Audit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +65,7 @@ func (f *Fold) Add(now dag.Micros, r store.Audit) {
 	is := f.kinds[key]
 	switch {
 	case is != nil:
-	case len(f.kinds) < foldKinds:
+	case len(f.kinds) < f.most:
 		is = &store.Audit{Principal: r.Principal, Kind: r.Kind, Token: r.Token, Session: r.Session, Address: r.Address, Verb: r.Verb, Action: r.Action,
 			Object: r.Object, Namespace: r.Namespace, Detail: r.Detail, At: now}
 		f.kinds[key] = is
@@ -61,7 +78,7 @@ func (f *Fold) Add(now dag.Micros, r store.Audit) {
 
 func (f *Fold) other(now dag.Micros) *store.Audit {
 	if f.others == nil {
-		f.others = &store.Audit{Action: "other-calls", Detail: "refused calls of more kinds than are counted apart", At: now}
+		f.others = &store.Audit{Action: "other-calls", Detail: f.outcome + " calls of more kinds than are counted apart", At: now}
 	}
 	return f.others
 }
@@ -71,8 +88,8 @@ func (f *Fold) other(now dag.Micros) *store.Audit {
 func (f *Fold) Take(now dag.Micros) []store.Audit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := int64(now-f.filled) / foldEach; n > 0 {
-		f.room, f.filled = min(f.room+n, foldBurst), f.filled+dag.Micros(n*foldEach)
+	if n := int64((now - f.filled) / f.each); n > 0 {
+		f.room, f.filled = min(f.room+n, f.burst), f.filled+dag.Micros(n)*f.each
 	}
 	all := make([]*store.Audit, 0, len(f.kinds))
 	for _, r := range f.kinds {
@@ -95,7 +112,7 @@ func (f *Fold) Take(now dag.Micros) []store.Audit {
 		out, f.others = append(out, *f.others), nil
 	}
 	for i := range out {
-		out[i].Key, out[i].Index, out[i].Outcome = uuid.New(), -1, store.AuditRefused
+		out[i].Key, out[i].Index, out[i].Outcome = uuid.New(), -1, f.outcome
 	}
 	return out
 }

@@ -21,6 +21,8 @@ const (
 	// signEach is the least time between two checkpoints, between two writes of refused calls, and between
 	// two log lines about the same error.
 	signEach = time.Minute
+	// readsEach is the time between two writes of reads. It is less than lateMax.
+	readsEach = 5 * time.Minute
 	// forgetEach is the time between two searches for rows that are older than their retention.
 	forgetEach = time.Hour
 	// stepRows bounds the rows of one transaction, and of one reading.
@@ -45,7 +47,10 @@ type Config struct {
 	File   *File
 	// Keep returns the age after which rows are deleted. 0 means never.
 	Keep func() time.Duration
-	Log  *slog.Logger
+	// Reads reports whether reads of a namespace are recorded, or with "" those of any namespace. If it is
+	// nil, none are.
+	Reads func(namespace string) bool
+	Log   *slog.Logger
 }
 
 // Keeper gives audit rows their index, signs checkpoints and deletes old rows. Every node has one. The
@@ -58,19 +63,20 @@ type Keeper struct {
 	cfg     Config
 	wake    chan struct{}
 	fold    *Fold
-	refused []store.Audit // rows that were taken from fold, but are not written yet
+	reads   *Fold
+	counted []store.Audit // rows that were taken from fold and reads, but are not written yet
 
 	signed   Checkpoint // the last one
 	edge     edge       // the edge of the rows that were read
 	era      dag.Era    // era of edge
 	reported int64      // the size of the tree when missing rows were last reported
-	at       struct{ signed, folded, forgot, told time.Time }
+	at       struct{ signed, folded, read, forgot, told time.Time }
 	told     string // the last error in the log
 }
 
 // NewKeeper returns the keeper of a node. It continues after the last checkpoint of the node's file.
 func NewKeeper(c Config) (*Keeper, error) {
-	k := &Keeper{cfg: c, wake: make(chan struct{}, 1), fold: NewFold(dag.Micro(time.Now())), edge: edge{factory.NewEmptyRange(0)}, reported: -1}
+	k := &Keeper{cfg: c, wake: make(chan struct{}, 1), fold: NewFold(dag.Micro(time.Now())), reads: NewReads(dag.Micro(time.Now())), edge: edge{factory.NewEmptyRange(0)}, reported: -1}
 	if c.Signer == nil {
 		return k, nil
 	}
@@ -95,6 +101,17 @@ func (k *Keeper) Wake() {
 func (k *Keeper) Refuse(r store.Audit) {
 	r.Clean()
 	k.fold.Add(dag.Micro(time.Now()), r)
+}
+
+// Reads reports whether reads of a namespace are recorded, or with "" those of any namespace.
+func (k *Keeper) Reads(namespace string) bool {
+	return k.cfg.Reads != nil && k.cfg.Reads(namespace)
+}
+
+// Read counts a read.
+func (k *Keeper) Read(r store.Audit) {
+	r.Clean()
+	k.reads.Add(dag.Micro(time.Now()), r)
 }
 
 // Run works until the context ends. At the end it writes its counts.
@@ -151,7 +168,10 @@ func (k *Keeper) Step(ctx context.Context, all bool) error {
 		}
 	}
 	if due(&k.at.folded, signEach) {
-		part(k.writeRefused)
+		part(func(ctx context.Context) error { return k.write(ctx, k.fold) })
+	}
+	if due(&k.at.read, readsEach) {
+		part(func(ctx context.Context) error { return k.write(ctx, k.reads) })
 	}
 	part(k.grow)
 	if k.cfg.Keep != nil && due(&k.at.forgot, forgetEach) {
@@ -163,19 +183,23 @@ func (k *Keeper) Step(ctx context.Context, all bool) error {
 	return failed
 }
 
-func (k *Keeper) writeRefused(ctx context.Context) error {
-	if len(k.refused) == 0 {
-		k.refused = k.fold.Take(dag.Micro(time.Now()))
+// write writes the rows of counted calls. If an earlier attempt has failed, it writes the rows of that one
+// first.
+func (k *Keeper) write(ctx context.Context, of *Fold) error {
+	for taken := false; ; {
+		if len(k.counted) == 0 && !taken {
+			k.counted, taken = of.Take(dag.Micro(time.Now())), true
+		}
+		if len(k.counted) == 0 {
+			return nil
+		}
+		// The rows have keys, so a further attempt writes no row twice.
+		n := min(len(k.counted), stepRows)
+		if err := k.cfg.Store.AddAudit(ctx, k.counted[:n]...); err != nil {
+			return fmt.Errorf("write counted calls: %w", err)
+		}
+		k.counted = k.counted[n:]
 	}
-	if len(k.refused) == 0 {
-		return nil
-	}
-	// The rows have keys, so a further attempt writes no row twice.
-	if err := k.cfg.Store.AddAudit(ctx, k.refused...); err != nil {
-		return fmt.Errorf("write refused calls: %w", err)
-	}
-	k.refused = nil
-	return nil
 }
 
 // grow gives the rows without an index their index.

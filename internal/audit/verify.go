@@ -234,8 +234,8 @@ func (v *Verifier) Row(r *store.Audit) error {
 		v.find(Finding{Kind: Changed, From: r.Index, To: r.Index + 1, Since: since, Before: before,
 			Text: fmt.Sprintf("row %d was changed; it says now: %s", r.Index, words(r))})
 	}
-	// Refused calls may be written late: a node counts them while the database does not answer.
-	if r.Outcome != store.AuditRefused && !before.IsZero() && r.Last.Time().Before(before.Add(-lateMax)) {
+	// Counted calls may be written late: a node counts them while the database does not answer.
+	if r.Outcome != store.AuditRefused && r.Outcome != store.AuditRead && !before.IsZero() && r.Last.Time().Before(before.Add(-lateMax)) {
 		v.find(Finding{Kind: Late, From: r.Index, To: r.Index + 1, Since: since, Before: before,
 			Text: fmt.Sprintf("row %d says that it is of %s, but the checkpoint of %s does not cover it: %s", r.Index, stamp(r.Last.Time()), stamp(before), words(r))})
 	}

@@ -116,6 +116,7 @@ var descriptions = map[string]described{
 	"retention_records_age":    {meaning: "age of revoked and expired tokens, orders to nodes that are gone, and former processes", reread: true},
 	"retention_audit":          {meaning: "age up to which rows of the audit log are kept; 0: no limit", reread: true},
 	"audit_key_file":           {def: "`DATA/audit/key`, made at the first start", meaning: "file with the key that signs checkpoints of the audit log; the public key is in the file of the same name with `.pub`"},
+	"audit_reads":              {def: "–", meaning: "namespaces whose reads of logs, artifacts and values the audit log records, separated by commas; `*`: all; empty: none. Give all nodes the same value"},
 	"audit_checkpoints":        {def: "`DATA/audit/checkpoints`", meaning: "file to which a node appends a signed checkpoint of the audit log each minute in which the log has grown; put it on another disk or machine"},
 	"retention_records":        {meaning: "number of kept rows of former processes; only those that registered before `retention_age` are deleted", reread: true},
 }

@@ -99,6 +99,9 @@ func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() 
 		need.See = seenBy
 	}
 	err := access.Check(p, need, now)
+	if err == nil && v == access.RunValues {
+		noteValues(ctx, namespace)
+	}
 	var refusal *access.Refusal
 	if errors.As(err, &refusal) && refusal.Hidden {
 		if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {

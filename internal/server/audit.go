@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,10 @@ type Auditor interface {
 	Wake()
 	// Refuse counts a refused call.
 	Refuse(r store.Audit)
+	// Reads reports whether reads of a namespace are recorded, or with "" those of any namespace.
+	Reads(namespace string) bool
+	// Read counts a read.
+	Read(r store.Audit)
 }
 
 // unaudited lists the routes without an audit row, each with the reason. They change something, or have
@@ -59,6 +64,15 @@ func Audited(row *access.Row) bool {
 // auditing makes the changes of a call write an audit row. Afterwards it informs the log that there may be a
 // new row. action is the operation of the route.
 func auditing(s *Server, row access.Row, action string, serve http.HandlerFunc) http.HandlerFunc {
+	if s.cfg.Auditor != nil && (row.Verb == access.LogRead || row.Verb == access.ArtifactRead) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			// the first byte counts, because a stream may last for hours
+			if rec, ok := r.Context().Value(recorderKey{}).(*recorder); ok && s.cfg.Auditor.Reads("") {
+				rec.began = func() { countRead(s, r, &row, namespaceOf(r, s, &row)) }
+			}
+			serve(w, r)
+		}
+	}
 	if s.cfg.Auditor == nil || !Audited(&row) {
 		return serve
 	}
@@ -142,6 +156,35 @@ func recordAudit(ctx context.Context, s *Server) error {
 		return nil
 	}
 	return unread(s.cfg.Audits.AddAudit(ctx, row))
+}
+
+// countRead counts a call that reads from a namespace, if its reads are recorded.
+func countRead(s *Server, r *http.Request, row *access.Row, namespace string) {
+	if namespace == "" || !s.cfg.Auditor.Reads(namespace) {
+		return
+	}
+	is := callerOf(r, userOf(r.Context()))
+	is.Verb, is.Action, is.Object, is.Namespace, is.Request = row.Verb.String(), row.Method+" "+row.Path, objectOf(r), namespace, ""
+	s.cfg.Auditor.Read(is)
+}
+
+// noteValues notes that the answer to a call has values of runs of a namespace.
+func noteValues(ctx context.Context, namespace string) {
+	if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok && !slices.Contains(rec.values, namespace) {
+		rec.values = append(rec.values, namespace)
+	}
+}
+
+// countValues counts a call whose answer has values of runs.
+func countValues(s *Server, r *http.Request, rec *recorder) {
+	if len(rec.values) == 0 || s.cfg.Auditor == nil || r.Method != http.MethodGet || rec.status != http.StatusOK || !s.cfg.Auditor.Reads("") {
+		return
+	}
+	row, _ := access.Match(r)
+	row.Verb = access.RunValues
+	for _, namespace := range rec.values {
+		countRead(s, r.WithContext(context.WithValue(r.Context(), userKey{}, rec.user)), &row, namespace)
+	}
 }
 
 // noteRefused gives the audit row of a refused call about a run the object, its namespace and the reason.

@@ -266,7 +266,7 @@ var noOutputs = json.RawMessage(`{}`)
 
 // mayValues reports whether the caller may see the values of a run.
 func mayValues(ctx context.Context, s *Server, id dag.RunID) (bool, error) {
-	if wide(ctx, access.RunValues) {
+	if wide(ctx, access.RunValues) && (s.cfg.Auditor == nil || !s.cfg.Auditor.Reads("")) {
 		return true, nil
 	}
 	n, err := s.runName(ctx, id)

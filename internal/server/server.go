@@ -310,6 +310,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		zip.end()
 		countRefused(s, r, rec)
+		countValues(s, r, rec)
 		s.metrics.request(r, rec.status, time.Since(began))
 	}()
 	auth.SetHeaders(rec.Header(), r)
@@ -378,6 +379,8 @@ type recorder struct {
 	user    string       // the caller
 	hidden  bool         // the caller must not learn whether the object exists
 	refused *store.Audit // the namespace and detail of the audit row of a refused call; nil if not noted
+	values  []string     // the namespaces of whose runs the answer has values
+	began   func()       // if it is set, it is called when an answer without an error begins
 	written func()       // if it is set, it is called when the answer has been written
 }
 
@@ -387,16 +390,22 @@ func (w *recorder) end() {
 	}
 }
 
+func (w *recorder) begin(status int) {
+	if w.status = status; w.began != nil && status < 300 {
+		w.began()
+	}
+}
+
 func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
-		w.status = status
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
 }

@@ -14,6 +14,7 @@ import (
 const (
 	AuditDone    = "done"    // the transaction that wrote the row also made the change
 	AuditRefused = "refused" // refused calls; Count is their number
+	AuditRead    = "read"    // calls that read a log, an artifact or a value; Count is their number
 )
 
 const (

@@ -55,6 +55,7 @@ export const looks: Record<string, Look> = {
   valid: look('good', 'solid', 'check', t('Valid')),
   disabled: look('over', 'hatch', 'barred', t('Disabled')),
   expired: look('calm', 'outline', 'clock', t('Expired')),
+  read: look('calm', 'outline', 'dot', t('Read##the outcome of a call')),
   refused: look('bad', 'outline', 'barred', t('Refused')),
   revoked: look('over', 'solid', 'stop', t('Revoked')),
   // The states of alerts and of their messages.

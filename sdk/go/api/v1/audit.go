@@ -15,7 +15,7 @@ type AuditRow struct {
 	Action    string `json:"action" doc:"The operation of this interface."`
 	Object    string `json:"object" doc:"The object of the call."`
 	Namespace string `json:"namespace" doc:"Empty: the whole cluster."`
-	Outcome   string `json:"outcome" enum:"done,refused"`
+	Outcome   string `json:"outcome" enum:"done,refused,read"`
 	Request   string `json:"request" doc:"The header X-Request-Id of the call, or its trace."`
 	Detail    string `json:"detail"`
 	Index     *int64 `json:"index" doc:"The place in the tree; null: it has none yet, or is the start of a run."`

@@ -196,6 +196,7 @@ export const base = {
   Valid: '有效',
   Disabled: '已停用',
   Expired: '已过期',
+  'Read##the outcome of a call': '已读取',
   Refused: '被拒绝',
   Revoked: '已吊销',
   'Open##not answered': '未处理',
