@@ -49,7 +49,8 @@ func setContainerMounts(c *Config, v string) error {
 	return nil
 }
 
-// checkContainerMounts refuses a mount through which a container would reach a protected path.
+// checkContainerMounts refuses a mount through which a container would reach a protected path, or the folder
+// of another namespace.
 func (c *Config) checkContainerMounts() error {
 	for _, m := range c.Containers.Mounts {
 		real := protect.Real(m.Path)
@@ -58,8 +59,12 @@ func (c *Config) checkContainerMounts() error {
 				return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.FullName(), m.Path, shut))
 			}
 		}
-		// a container could make a link there, and the next container would mount the target of the link
 		for _, o := range c.Containers.Mounts {
+			if o.Namespace != "" && o.Namespace != m.Namespace && o.Path != m.Path && inside(protect.Real(o.Path), real) {
+				return c.Wrong("container_mounts", fmt.Errorf("%s=%s contains %s, the folder of %s, so containers of other namespaces than %s would reach it: mount folders that do not contain it, or write %s/%s=%s",
+					m.FullName(), m.Path, o.Path, o.FullName(), o.Namespace, o.Namespace, m.Name, m.Path))
+			}
+			// a container could make a link there, and the next container would mount the target of the link
 			if o.Write && o.Path != m.Path && inside(m.Path, o.Path) {
 				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is inside the folder of %s, to which containers write, so a container could replace it: mount a folder elsewhere", m.FullName(), m.Path, o.FullName()))
 			}

@@ -23,11 +23,15 @@ func TestContainerMounts(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link")),
+		os.MkdirAll(filepath.Join(dir, "folder", "shop"), 0o700), os.Symlink("folder/shop", filepath.Join(dir, "srv-of-shop"))); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SKEIN_DATA", filepath.Join(dir, "link"))
-	for _, bad := range []string{"a=" + dir + "/real", "a=" + dir + "/out:rw,b=" + dir + "/out/in", "shop/a=" + dir + "/out:rw,web/a=" + dir + "/out/in"} {
+	for _, bad := range []string{"a=" + dir + "/real", "a=" + dir + "/out:rw,b=" + dir + "/out/in", "shop/a=" + dir + "/out:rw,web/a=" + dir + "/out/in",
+		// one namespace would see the folder of another
+		"all=" + dir + "/srv,shop/a=" + dir + "/srv/shop", "web/a=" + dir + "/srv,shop/a=" + dir + "/srv/shop", "shop/a=" + dir + "/srv/shop,all=" + dir + "/srv/shop/../../srv",
+		"a=" + dir + "/out,shop/a=" + dir + "/out/in:rw", "all=" + dir + "/folder,shop/a=" + dir + "/srv-of-shop"} {
 		t.Setenv("SKEIN_CONTAINER_MOUNTS", bad)
 		if _, err := Load(nil, ""); err == nil {
 			t.Errorf("%s is taken", bad)
@@ -38,9 +42,13 @@ func TestContainerMounts(t *testing.T) {
 	if _, err := Load(nil, ""); err == nil {
 		t.Error("a folder is taken that will be in the data folder")
 	}
-	t.Setenv("SKEIN_CONTAINER_MOUNTS", "a="+dir+"/out,shop/a="+dir+"/out/in:rw")
-	if _, err := Load(nil, ""); err != nil {
-		t.Error(err)
+	// A namespace may have two folders, one in the other, and a folder may be named for two namespaces.
+	for _, good := range []string{"shop/all=" + dir + "/srv,shop/a=" + dir + "/srv/shop", "shop/a=" + dir + "/srv,web/a=" + dir + "/srv", "shop/a=" + dir + "/srv,a=" + dir + "/srv/data",
+		"a=" + dir + "/srv,shop/a=" + dir + "/srv-of-shop"} {
+		t.Setenv("SKEIN_CONTAINER_MOUNTS", good)
+		if _, err := Load(nil, ""); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
 	}
 	t.Setenv("SKEIN_CONTAINER_MOUNTS", "")
 	t.Setenv("SKEIN_CONTAINER_ENGINE", "tcp://127.0.0.1:2375")
