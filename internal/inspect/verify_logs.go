@@ -80,7 +80,8 @@ func (c *logCheck) differences(ctx context.Context, st store.Store) (found []str
 			}
 		}
 		if !gone {
-			found = append(found, fmt.Sprintf("namespace %s, shard %d: %d bytes of logs are counted for %s, and its runs keep at most %d bytes of that day",
+			found = append(found, fmt.Sprintf("namespace %s, shard %d: %d bytes of logs are counted for %s, and its runs keep at most %d bytes of that day. "+
+				"If they ended before an upgrade on that day, this is no fault: an earlier version may have counted the logs, but not what its runs keep",
 				u.Namespace, u.Shard, u.Logged, u.Day.Time().UTC().Format(time.DateOnly), u.most))
 		}
 	}
