@@ -54,6 +54,10 @@ var versionPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-~.][0-9A-Za-z
 // timestampPattern matches the time in a bill of materials. The time would make two builds differ.
 var timestampPattern = regexp.MustCompile(`"timestamp": "[^"]*"`)
 
+// toolPattern matches the first hashes in a bill of materials, which are those of the tool. They depend on
+// how the tool was built.
+var toolPattern = regexp.MustCompile(`(?s)^(.*?"name": "cyclonedx-gomod",.*?)\s*"hashes": \[.*?\],`)
+
 type release struct {
 	version   string
 	at        time.Time // the time of all files
@@ -366,8 +370,13 @@ func (r *release) bill(name, binary string) error {
 	if err != nil {
 		return err
 	}
+	return os.WriteFile(out, r.settled(text), 0o644)
+}
+
+// settled returns a bill of materials without what makes two builds of the same program differ.
+func (r *release) settled(bill []byte) []byte {
 	at := []byte(`"timestamp": "` + r.at.Format(time.RFC3339) + `"`)
-	return os.WriteFile(out, timestampPattern.ReplaceAll(text, at), 0o644)
+	return toolPattern.ReplaceAll(timestampPattern.ReplaceAll(bill, at), []byte("$1"))
 }
 
 // check unpacks the program of the Debian package for this machine and runs it, if dpkg-deb is installed.

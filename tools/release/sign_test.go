@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // newKey makes a key without a passphrase, and a file that accepts it for releases.
@@ -113,5 +115,51 @@ func TestWithoutKey(t *testing.T) {
 	defer end()
 	if !errors.Is(err, errStranger) {
 		t.Errorf("a key that is not in the repository's list gives %v, want %v", err, errStranger)
+	}
+}
+
+// TestBill: two bills of one program are equal, although the tool that wrote them was built in two ways at two
+// times.
+func TestBill(t *testing.T) {
+	of := func(at, hash string) string {
+		return `{
+  "metadata": {
+    "timestamp": "` + at + `",
+    "tools": [
+      {
+        "name": "cyclonedx-gomod",
+        "version": "v1.10.0",
+        "hashes": [
+          {
+            "alg": "MD5",
+            "content": "` + hash + `"
+          }
+        ],
+        "externalReferences": []
+      }
+    ],
+    "component": {
+      "hashes": [
+        {
+          "content": "of the program"
+        }
+      ]
+    }
+  }
+}`
+	}
+	r := &release{at: time.Unix(1764000000, 0).UTC()}
+	one, two := r.settled([]byte(of("2026-11-28T12:20:34Z", "1"))), r.settled([]byte(of("2026-11-28T13:20:34Z", "2")))
+	if string(one) != string(two) {
+		t.Errorf("they differ:\n%s\n%s", one, two)
+	}
+	var bill struct {
+		Metadata struct {
+			Tools     []map[string]any
+			Component map[string]any
+		}
+	}
+	if err := json.Unmarshal(one, &bill); err != nil || bill.Metadata.Component["hashes"] == nil || bill.Metadata.Tools[0]["externalReferences"] == nil {
+		t.Errorf("%v: %+v", err, bill)
 	}
 }
