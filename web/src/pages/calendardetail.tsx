@@ -58,6 +58,9 @@ export function CalendarDetail({
       ? (single[0] as string).split(' ')
       : [filter.workflow, undefined]
   const begun = Math.min(end.getTime(), now)
+  // The time is rounded up to a minute, so that the question stays the same for a while. In the last minute of the
+  // range nothing is left to pause.
+  const pausable = Math.max(start.getTime(), Math.ceil(now / 60_000) * 60_000)
   return (
     <div className="calendar-detail">
       <Panel
@@ -82,14 +85,8 @@ export function CalendarDetail({
             </Link>
           </p>
         ) : null}
-        {end.getTime() > now ? (
-          <PauseRange
-            // The time is rounded to a minute, so that the question stays the same for a while.
-            start={new Date(Math.max(start.getTime(), Math.ceil(now / 60_000) * 60_000))}
-            end={end}
-            filter={filter}
-            trigger={trigger}
-          />
+        {end.getTime() > pausable ? (
+          <PauseRange start={new Date(pausable)} end={end} filter={filter} trigger={trigger} />
         ) : null}
         <Overdue start={start} end={end} filter={filter} />
         <Fires inside={inside} failed={failed} />
