@@ -22,6 +22,9 @@ const (
 	CursorBytesMax = 16 << 10
 )
 
+// LostKey begins the key of the ledger line that counts lost events.
+const LostKey = "lost/"
+
 var (
 	// ErrStale says that the batch does not follow the last batch that the trigger has taken. Another source
 	// of this trigger runs, or a person has moved its cursor. The source has to begin again from the stored
@@ -265,7 +268,7 @@ func (f *firing) batch(b *Batch, h *Hearing, pos Position) (Taken, error) {
 	}
 	if b.Lost > 0 {
 		after := sha256.Sum256(b.After)
-		if _, err := f.missed(0, b.Lost, "lost/"+hex.EncodeToString(after[:8]), store.Because("events_lost", b.Why)); err != nil {
+		if _, err := f.missed(0, b.Lost, LostKey+hex.EncodeToString(after[:8]), store.Because("events_lost", b.Why)); err != nil {
 			return done, err
 		}
 	}

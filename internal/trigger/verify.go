@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
@@ -65,7 +67,7 @@ func (v *audit) events(lines []store.Fire) {
 			v.fail(ruleOnce, "event %s has two ledger lines", l.Key)
 		case ran && runs[l.Run]:
 			v.fail(ruleOnce, "run %s is in two ledger lines", l.Run)
-		case ran && l.Count != 1, l.Key != "" && l.Count != 1:
+		case ran && l.Count != 1, l.Key != "" && l.Count != 1 && !(l.Outcome == store.OutcomeMissed && strings.HasPrefix(l.Key, engine.LostKey)):
 			v.fail(ruleInstant, "the ledger line of %s covers %d instants, but a line with a run or an event covers one", clock(l.At), l.Count)
 		case !ran && (l.Outcome == store.OutcomeFired || l.Outcome == store.OutcomeLate):
 			v.fail(ruleInstant, "the outcome of %s is %s, but no run is recorded", clock(l.At), l.Outcome)

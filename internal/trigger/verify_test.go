@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -27,6 +28,11 @@ func TestVerifyFindsBadHistories(t *testing.T) {
 	}
 	if row, lines := good(); len(Verify(&row, lines, 0)) > 0 {
 		t.Fatal(Verify(&row, lines, 0))
+	}
+	gap := event
+	gap.Key, gap.Count, gap.Outcome, gap.Run = engine.LostKey+"0a", 3, store.OutcomeMissed, dag.RunID{}
+	if row, lines := good(); len(Verify(&row, append(lines, gap), 0)) > 0 {
+		t.Error("a line that counts lost events", Verify(&row, append(lines, gap), 0))
 	}
 	if row, lines := good(); len(Verify(&row, lines[3:], hourOf(5))) > 0 {
 		t.Error("what is older than the ledger is kept is missed", Verify(&row, lines[3:], hourOf(5)))
