@@ -61,6 +61,8 @@ type place struct {
 	namespace string
 	seq       int64
 	since     time.Time     // when the cursor was moved last
+	first     int64         // the Seq of the event since which a batch is collected
+	firstAt   time.Time     // when this process found it
 	pause     time.Duration // how long a trigger without room waits; 0 if it had room
 	until     time.Time     // the time of the next attempt
 }
@@ -210,6 +212,15 @@ func (g *feeding) ended(err error) error {
 // past returns the time that has passed since an instant.
 func (g *feeding) past(since time.Time) time.Duration { return g.f.cfg.Host.Now().Sub(since) }
 
+// collects reports whether a batch still waits for further events after its first one. The clock of the store
+// may be ahead of the clock here, so the wait also ends a time after this process found the event.
+func (g *feeding) collects(rest *store.SentEvent, wait time.Duration) bool {
+	if p := g.place; p.first != rest.Seq {
+		p.first, p.firstAt = rest.Seq, g.f.cfg.Host.Now()
+	}
+	return g.past(rest.Received.Time()) < wait && g.past(g.place.firstAt) < wait
+}
+
 // settle stores the cursor of a trigger that has read the whole log and wanted none of the last events. If
 // the stored cursor stayed before these events until they are deleted, the node would count them as lost
 // after a restart.
@@ -280,7 +291,7 @@ func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 			rest = nil
 		}
 	}
-	if in := g.decl.Intake; rest != nil && in.BatchMax > 0 && end >= g.last && g.past(rest.Received.Time()) < time.Duration(in.BatchWait) {
+	if in := g.decl.Intake; rest != nil && in.BatchMax > 0 && end >= g.last && g.collects(rest, time.Duration(in.BatchWait)) {
 		end, b.Events, wait = rest.Seq-1, b.Events[:full], true // more events may come for this run
 		if full == 0 {
 			g.place.seq = end
