@@ -78,7 +78,9 @@ func (w *World) setUp() {
 		if w.stage.Spaces {
 			f.plan = crewPlans()[w.rng.IntN(plansMax)]
 		}
-		if w.rich != nil {
+		if w.stage.Events {
+			f.plan = eventPlan(w, i)
+		} else if w.rich != nil {
 			f.plan = w.richPlans()[w.rng.IntN(plansMax/2)]
 		}
 		f.row = store.Workflow{ID: dag.WorkflowID(i + 1), Shard: dag.ShardID(i % s.shards), Namespace: namespaceOf(w, i), Name: fmt.Sprintf("w%d", i),
@@ -106,6 +108,7 @@ func (w *World) setUp() {
 	must(err)
 	bound(w)
 	openSpaces(w)
+	w.follows.openFed(w)
 }
 
 func must(err error) {
@@ -115,6 +118,9 @@ func must(err error) {
 }
 
 func (w *World) triggerLines(i int) string {
+	if w.stage.Events {
+		return w.sending.lines(i == w.swarm.flows-1)
+	}
 	if w.timed != nil {
 		return w.timed.lines(i)
 	}

@@ -12,7 +12,8 @@
 //
 // Read sched.go (threads and time), life.go (a process), work.go (attempts, messages), world.go (a history),
 // witness.go and naive.go (the rules), and client.go. The files rich.go and rich_judge.go have the rich
-// worlds, events.go and events_judge.go have the worlds with events, and explore.go has the exhaustive check.
+// worlds. The files events.go, cursors.go, events_judge.go and cursors_judge.go have the worlds with events,
+// and explore.go has the exhaustive check.
 //
 // This command replays a seed with a readable trace:
 //

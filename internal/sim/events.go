@@ -24,11 +24,12 @@ import (
 // sending holds the random choices of a world with events, and the answers to the senders. It has its own
 // source of random numbers.
 type sending struct {
-	r     *rand.Rand
-	sends int               // calls that send events
-	ids   int               // number of different ids
-	acked map[eventID]int64 // the position of each event whose call was answered
-	final int               // calls that send the last events
+	r      *rand.Rand
+	sends  int               // calls that send events
+	ids    int               // number of different ids
+	acked  map[eventID]int64 // the position of each event whose call was answered
+	final  int               // calls that send the last events
+	broker broker
 }
 
 // eventID identifies an event. All events have one namespace.
@@ -44,10 +45,11 @@ type sent struct {
 	} `json:"data"`
 }
 
+// drawEvents makes longer histories, so that shards move. The last workflow is started by events.
 func drawEvents(w *World) {
 	s := &w.swarm
 	r := rand.New(rand.NewPCG(w.Seed, 0xe7e7))
-	w.sending = sending{r: r, sends: 4 + r.IntN(20), ids: 4 + r.IntN(20), acked: map[eventID]int64{}}
+	w.sending = sending{r: r, sends: 4 + r.IntN(20), ids: 4 + r.IntN(20), acked: map[eventID]int64{}, broker: broker{first: 1}}
 	s.nodes = [...]int{1, 2, 2, 3}[r.IntN(4)]
 	if s.shards = 1; s.nodes > 1 {
 		s.shards = 2 + r.IntN(2)
@@ -56,7 +58,7 @@ func drawEvents(w *World) {
 	}
 	s.runs += 1 + r.IntN(3)
 	s.poison, s.badRuns = 0, 0 // a refused run would be quarantined, and its waits with it
-	s.triggers, s.limit = false, false
+	s.triggers, s.limit = true, false
 	w.rich = &rich{verbs: r.IntN(4)}
 }
 
@@ -91,6 +93,21 @@ var eventPlans = sync.OnceValue(func() (all []*plan) {
 		all = append(all, p)
 	}
 	return all
+})
+
+// eventPlan draws the graph of a workflow. Runs that events start wait for no event, because the last events
+// must end all waits.
+func eventPlan(w *World, i int) *plan {
+	if i == w.swarm.flows-1 {
+		return fedPlan()
+	}
+	return eventPlans()[w.rng.IntN(plansMax/2)]
+}
+
+var fedPlan = sync.OnceValue(func() *plan {
+	p := single()
+	p.rich = true
+	return p
 })
 
 // wanted is what a task waits for.
@@ -132,6 +149,7 @@ func (l *life) follow() {
 	l.log = w.mutant.store(l, true)
 	l.awaited = dispatch.NewAwaited(dispatch.AwaitedConfig{Engine: func() *engine.Engine { return l.eng }, Events: l.log, Host: l})
 	w.spawn(l, "awaited", func() { l.awaited.Run(l.ctx) })
+	w.spawn(l, "feed", l.feed)
 }
 
 // prepareEvent looks for the event of a waiting task, as package dispatch does.
@@ -149,6 +167,7 @@ func (c *client) sendEvents(w *World) {
 		return
 	}
 	d := &w.sending
+	d.writeRecords(w)
 	for range d.sends {
 		w.after(time.Duration(d.r.Int64N(int64(w.swarm.active))), func() { c.send(w, d.draw(1+d.r.IntN(3)), 4) })
 	}
@@ -191,16 +210,13 @@ func (c *client) send(w *World, events []sent, tries int) {
 			w.after(askAgain+w.delay(time.Second), func() { c.send(w, events, tries-1) })
 		}
 	}
-	if l == nil || l.frozen || l.awaited == nil {
+	if l == nil || l.frozen || l.feeder == nil {
 		again()
 		return
 	}
 	w.spawn(l, "send", func() {
 		w.tell("client sends to %s: %v", l, events)
-		added, err := l.log.AddEvents(l.root, rows(events))
-		if err == nil {
-			l.awaited.Wake()
-		}
+		added, err := l.feeder.AddEvents(l.root, rows(events))
 		w.tell("%s answers to the sender: %+v %v", l, added, err)
 		switch {
 		case l.dead, err != nil:
@@ -239,6 +255,7 @@ func (c *client) healEvents(w *World) {
 		return
 	}
 	w.follows.overdue(w)
+	w.follows.resume(w)
 	if d := &w.sending; w.now > w.healed+int64(3*wakeWithin/2)+int64(d.final)*int64(finalEach) {
 		d.final++
 		var all []sent

@@ -18,6 +18,7 @@ type follows struct {
 	first int64    // the Seq of the oldest event that is kept
 	waits map[attemptKey]*waited
 	order []attemptKey
+	fed   []*fed // the triggers with a cursor
 }
 
 // logged is an event of the log.
@@ -121,6 +122,7 @@ func (f *follows) commit(w *World, l *life, b *store.Batch) {
 	if !w.stage.Events {
 		return
 	}
+	f.feeds(w, b)
 	for i := range b.AttemptInserts {
 		f.begun(w, l, &b.AttemptInserts[i])
 	}

@@ -15,6 +15,7 @@ import (
 	"skein.dev/skein/internal/dispatch"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/source"
 	"skein.dev/skein/internal/store"
 )
 
@@ -32,6 +33,7 @@ type life struct {
 	work    *worker
 	log     database          // the log of events
 	awaited *dispatch.Awaited // nil in a world without events
+	feeder  *source.Feeder    // nil until the engine exists
 	handler dag.HandlerID     // the handler of this process in the store
 
 	dead, frozen bool

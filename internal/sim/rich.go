@@ -61,8 +61,6 @@ func (w *World) drawRich() {
 // richPlans returns the graphs of rich worlds.
 func (w *World) richPlans() []*plan {
 	switch {
-	case w.stage.Events:
-		return eventPlans()
 	case w.rich.tasks:
 		return queuedPlans()
 	case w.Seed%7 == 3:

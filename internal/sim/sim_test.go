@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,7 +30,7 @@ var (
 	registryFlag = flag.Bool("registry", false, "whether the nodes of TestSeed and TestSoak have a registry that fails and lies")
 	handlesFlag  = flag.Bool("handles", false, "whether the attempts of TestSeed and TestSoak begin work outside of their processes")
 	eventsFlag   = flag.Bool("events", false, "whether tasks of TestSeed and TestSoak wait for events")
-	seedsFlag    = flag.Uint64("seeds", 19_000, "how many seeds TestSoak plays")
+	seedsFlag    = flag.Uint64("seeds", 18_000, "how many seeds TestSoak plays")
 	mutantFlag   = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
 )
 
@@ -89,6 +90,7 @@ type tally struct {
 	kinds                        map[string]int
 	bad                          []uint64
 	what                         map[uint64]string
+	rules                        map[string]uint64 // rule → a seed that broke it
 }
 
 func (a *tally) add(w *World) {
@@ -104,13 +106,19 @@ func (a *tally) add(w *World) {
 	if len(w.Found) > 0 {
 		a.bad = append(a.bad, w.Seed)
 		a.what[w.Seed] = w.Found[0]
+		for _, found := range w.Found {
+			rule, _, _ := strings.Cut(found, ":")
+			a.rules[rule] = w.Seed
+		}
 	}
 }
 
 // badMax bounds the violations that a soak prints, because one bug can show in every seed.
 const badMax = 20
 
-func newTally() *tally { return &tally{kinds: map[string]int{}, what: map[uint64]string{}} }
+func newTally() *tally {
+	return &tally{kinds: map[string]int{}, what: map[uint64]string{}, rules: map[string]uint64{}}
+}
 
 // tellEach prints the progress each minute, so that a long soak shows a violation early.
 func (a *tally) tellEach(ctx context.Context, t *testing.T, n uint64) {

@@ -449,7 +449,7 @@ func (w *World) left() string {
 			text += fmt.Sprintf(" a trigger is due at %d;", next)
 		}
 	}
-	text += auditLeft(w)
+	text += auditLeft(w) + w.follows.untaken(w)
 	if w.timed != nil { // the simulated people delete all triggers at the end
 		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
 			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
