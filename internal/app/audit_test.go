@@ -168,12 +168,17 @@ func auditedOwn(check func(route, path, body string) string) {
 }
 
 // auditedOutside calls the routes about other systems.
-func auditedOutside(check func(route, path, body string) string) {
+func auditedOutside(b *auditBed, check func(route, path, body string) string) {
 	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
 	check("POST /connections/{ns}/{name}:test", "/connections/default/crm:test", "")
 	check("DELETE /connections/{ns}/{name}", "/connections/default/crm", "")
 	check("PUT /git-sources/{ns}/{name}", "/git-sources/default/flows", `{"url":"file:///nowhere.git"}`)
 	check("POST /git-sources/{ns}/{name}:plan", "/git-sources/default/flows:plan", "")
+	const other = "file:///elsewhere.git"
+	check("POST /git-sources/{ns}/{name}:plan", "/git-sources/default/flows:plan", `{"url":"`+other+`"}`)
+	if is := b.rows()[0].Detail; is != other { // the secrets of the source go to this address
+		b.Errorf("the row of a plan with values names the address %q, want %q", is, other)
+	}
 	check("POST /git-sources/{ns}/{name}:sync", "/git-sources/default/flows:sync", "")
 	check("DELETE /git-sources/{ns}/{name}", "/git-sources/default/flows", "")
 }
@@ -275,7 +280,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	}
 	check("POST /schedules/{ns}/{workflow}/{trigger}:secret", "/schedules/default/w/h:secret", "")
 	check("DELETE /secrets/{ns}/{name}", "/secrets/default/S", "")
-	auditedOutside(check)
+	auditedOutside(b, check)
 	auditedOrphans(b, check)
 	check("POST /silences/{ns}", "/silences/default", `{"seconds":60,"reason":"r"}`)
 	var quiet api.List[api.Silence]

@@ -221,6 +221,7 @@ func gitSpec(ctx context.Context, of *GitSourcePath, b *api.GitSourceRequest) ([
 	if spec.Local() && !wide(ctx, access.WorkflowWrite) {
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a folder of the node (file://) is only for callers with %s in every namespace; use https or ssh", access.WorkflowWrite)
 	}
+	noteAudit(ctx, of.Namespace, spec.URL) // it has no password
 	return data, nil
 }
 
@@ -343,13 +344,26 @@ func (g gitting) preview(ctx context.Context, of *GitSourcePath, b *api.GitSourc
 		return nil, unread(err)
 	}
 	if row.Spec, row.By = data, userOf(ctx); !g.s.engine.Owns(row.Shard) {
-		return nil, &errkind.Elsewhere{Shard: row.Shard}
+		return nil, g.previewElsewhere(ctx, row.Shard)
 	}
 	if err := recordAudit(ctx, g.s); err != nil {
 		return nil, err
 	}
 	is, out, err := y.Preview(store.WithAudit(ctx, nil), row)
 	return looked(of, &is, out, err)
+}
+
+// previewElsewhere passes a preview to the owner of a shard. A node of an earlier version does not read the
+// values, and would answer with a plan of the stored ones.
+func (g gitting) previewElsewhere(ctx context.Context, shard dag.ShardID) error {
+	info, err := g.s.engine.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.Format < info.Known {
+		return fmt.Errorf("%w: a node of an earlier version is a member, and would plan with the stored values: upgrade all nodes first", errkind.ErrConflict)
+	}
+	return &errkind.Elsewhere{Shard: shard}
 }
 
 const gitHookDoc = "A call is signed by X-Hub-Signature-256 (sha256=HEX: HMAC-SHA256 over the body; GitHub, Gitea, Forgejo), by X-Hub-Signature in the same form (Bitbucket), " +

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"skein.dev/skein/internal/auth"
@@ -28,6 +29,15 @@ type far struct {
 	woken int
 	watch *monitor.Monitor
 	says  map[string]monitor.Report // the reports of nodes that answer their peers, by name
+	early atomic.Bool               // a node of an earlier version uses the database, too
+}
+
+func (f *far) Info(ctx context.Context) (store.Info, error) {
+	is, err := f.Store.Info(ctx)
+	if f.early.Load() {
+		is.Known = is.Format + 1
+	}
+	return is, err
 }
 
 func (*far) Alive(dag.HandlerID) bool                  { return true }
@@ -45,13 +55,13 @@ func (f *far) Submit(ctx context.Context, _ dag.ShardID, s engine.Submission) (e
 func newTown(t *testing.T) (*bed, *far) {
 	t.Helper()
 	f := &far{Store: memory.New(memory.Options{Shards: 4})}
-	b := &bed{t: t, auto: true, exec: newExecutor(true), logs: &logs{text: map[server.LogRef][]byte{}}}
-	b.engine = must(engine.New(t.Context(), engine.Config{Store: f.Store, Peers: f, Executor: b.exec, Slots: 4, Node: "node-1",
+	b := &bed{t: t, dir: t.TempDir(), db: f, auto: true, exec: newExecutor(true), logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.engine = must(engine.New(t.Context(), engine.Config{Store: f, Peers: f, Executor: b.exec, Slots: 4, Node: "node-1",
 		Compile: new(workflow.Compiler).Condition, Planner: trigger.New(f.Store)}))
 	b.exec.e, f.e = b.engine, b.engine
 	b.level.is = "info"
 	f.watch, f.says = newWatch(f), map[string]monitor.Report{}
-	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Monitor: f.watch, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", LogLevel: &b.level,
+	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Monitor: f.watch, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), GitSources: f, Git: b.gitSyncer, Version: "1.2.3", LogLevel: &b.level,
 		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
 	b.http = httptest.NewServer(auth.AsLocal(b.srv.Handler()))
 	b.client = must(skein.New(b.http.URL))
@@ -225,6 +235,25 @@ func TestScheduler(t *testing.T) {
 	}
 	if o := must(f.Orders(t.Context())); len(o) != 0 {
 		t.Errorf("orders %+v", o)
+	}
+}
+
+// TestPlanOfAnEarlierOwner: a plan with values goes to the owner of the source. It is refused while a node of an
+// earlier version may be the owner, because that node would plan with the stored values.
+func TestPlanOfAnEarlierOwner(t *testing.T) {
+	b, f := newTown(t)
+	const at, values = "/api/v1/git-sources/shop/flows", `{"url":"https://git.example.com/flows.git"}`
+	want[api.GitSource](t, b.do("PUT", at, values, "Content-Type", "application/json"), 200)
+	b.own()
+	for _, early := range []bool{false, true} {
+		f.early.Store(early)
+		a := b.post(at+":plan", values)
+		if passed := strings.HasPrefix(a.header.Get("X-Skein-Elsewhere"), "shard "); passed == early {
+			t.Errorf("with a node of an earlier version %t: passed on %t: %d %s", early, passed, a.status, a.body)
+		}
+		if early {
+			wantProblem(t, a, 409, api.ProblemConflict)
+		}
 	}
 }
 
