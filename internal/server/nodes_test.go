@@ -238,8 +238,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestPlanOfAnEarlierOwner: a plan with values goes to the owner of the source. It is refused while a node of an
-// earlier version may be the owner, because that node would plan with the stored values.
+// TestPlanOfAnEarlierOwner: a plan with values goes to the owner of the source. It is refused while a node of
+// an earlier version may be the owner, because that node would plan with the stored values.
 func TestPlanOfAnEarlierOwner(t *testing.T) {
 	b, f := newTown(t)
 	const at, values = "/api/v1/git-sources/shop/flows", `{"url":"https://git.example.com/flows.git"}`
