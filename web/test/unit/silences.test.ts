@@ -83,7 +83,9 @@ test('a rule says in words what it watches', () => {
   const deadline = { seconds: 7200, from: null, by: null, timezone: null, for: 'success' as const }
   expect(rule({ on: ['failed', 'missed'] })).toBe('failed, missed')
   expect(rule({ on: ['failed'], after: 3 })).toBe('failed, 3 in a row')
-  expect(rule({ on: ['task_failed'], tasks: ['load', 'mo*'], after: 2 })).toBe('task_failed of load, mo*, 2 in a row')
+  expect(rule({ on: ['task_failed'], tasks: ['load', 'mo*'], after: 2 })).toBe(
+    'task_failed of load, mo*, 2 in a row',
+  )
   expect(rule({ on: ['failed'], each: true })).toBe('failed, each time')
   expect(rule({ deadline })).toBe('late unless it has succeeded within 2 h of its instant')
   expect(
