@@ -142,7 +142,7 @@ func TestConfigPage(t *testing.T) {
 // unflagged are the settings without a flag: secrets, and those that few operators change.
 // TestFlagsOfSettings in cmd/skein compares the page with the commands.
 var unflagged = []string{
-	"balance", "recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "session_streams", "token_streams", "certificate_life", "node_certificates_only",
+	"balance", "recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "audit_reads", "retention_audit", "session_rate", "token_rate", "session_streams", "token_streams", "certificate_life", "node_certificates_only",
 	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_events_age", "retention_events", "retention_fires_age", "retention_exceptions_age",
 	"retention_fires", "retention_days_age", "retention_tally_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",
