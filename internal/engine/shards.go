@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
@@ -206,7 +207,7 @@ func (w *writer) hold(got []store.Acquired) {
 		w.clock.floor = max(w.clock.floor, a.Floor())
 		w.tx.now.Era, w.tx.now.Floor = w.clock.era, w.clock.floor // the transaction in flight gets the new era, too
 	}
-	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
+	sort.Slice(w.fences, func(i, j int) bool { return w.fences[i].Shard < w.fences[j].Shard })
 	w.announce()
 }
 

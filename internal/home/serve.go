@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -189,7 +189,7 @@ func (h *Home) aged() (all []demand) {
 			all = append(all, d)
 		}
 	})
-	slices.SortFunc(all, func(a, b demand) int { return order(a.Demand, b.Demand) })
+	sort.Slice(all, func(i, j int) bool { return order(all[i].Demand, all[j].Demand) < 0 })
 	return all
 }
 

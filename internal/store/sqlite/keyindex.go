@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"sync"
 
 	"zombiezen.com/go/sqlite"
@@ -191,7 +191,7 @@ func (l *lateKeys) kept() {
 // turn makes the young generation old.
 func (l *lateKeys) turn() {
 	l.old, l.young, l.upTo = l.young, l.old[:0], l.last
-	slices.SortFunc(l.old, func(a, b lateKey) int { return cmp.Compare(a.hash, b.hash) })
+	sort.Slice(l.old, func(i, j int) bool { return l.old[i].hash < l.old[j].hash })
 }
 
 // nextNumber returns the number of a new run.
