@@ -102,7 +102,7 @@ func readDefinition(path string, tasksMax int) (*definition, error) {
 
 // readDefinitions reads every workflow of a file.
 func readDefinitions(path string, tasksMax int) ([]*definition, error) {
-	src, parsed, err := parseFile(path, tasksMax, nil) // the node to which the file is sent checks the input
+	src, parsed, err := parseFile(path, tasksMax, nil) // nil: the node that gets the file checks the inputs of tasks with a kind
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// contactWait bounds how long a server may not answer.
+	// contactWait is how long a command keeps trying while the server does not answer, or says that it cannot
+	// do it now.
 	contactWait = 30 * time.Second
 	// takeOverAfter is how long this process waits for a lost server before it opens the data folder itself.
 	// Meanwhile a supervisor can restart the server, which would otherwise find the folder in use.

@@ -13,9 +13,9 @@ const stopMax = 10 * time.Second
 
 // Run works until ctx ends. Then it accepts no more work and lets running attempts finish for Config.Drain or
 // until Hurry. It kills the remaining attempts, writes all reports, and releases its shards. The next process
-// of the data folder finds the attempts that did not finish, declares them lost, and runs their tasks again.
-// Run returns shutdown.ErrOverdue if it needs more than stopMax in addition to the drain. In this case the
-// stuck part is still running, and the next process finds the same state as after a crash.
+// runs their tasks again. With Config.Hold, attempts continue, and the next process adopts them. Run returns
+// shutdown.ErrOverdue if it needs more than stopMax in addition to the drain. In this case the stuck part is
+// still running, and the next process finds the same state as after a crash.
 func (n *Node) Run(ctx context.Context) error {
 	d := shutdown.Deadline{Drain: n.cfg.Drain, Most: n.stopMax, Hurry: n.hurry, Log: n.log, Stuck: n.stuck}
 	if n.cfg.Hold { // the stop waits for attempts that are ending, and for two barriers

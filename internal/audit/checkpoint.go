@@ -75,11 +75,11 @@ func parse(text string) (c Checkpoint, err error) {
 	era, base, ok := strings.Cut(strings.TrimPrefix(lines[3], "era "), " from ")
 	n, err := strconv.ParseInt(era, 10, 64)
 	if err != nil || !ok || n < 0 {
-		return c, fmt.Errorf("%w: its era is %.60q", ErrCheckpoint, lines[3])
+		return c, fmt.Errorf("%w: the line of the era is %.60q, and not: era NUMBER from SIZE", ErrCheckpoint, lines[3])
 	}
 	c.Era = dag.Era(n)
 	if c.Base, err = strconv.ParseInt(base, 10, 64); err != nil || c.Base < 0 || c.Base > c.Size {
-		return c, fmt.Errorf("%w: its era is %.60q", ErrCheckpoint, lines[3])
+		return c, fmt.Errorf("%w: the era of %.60q begins at no size from 0 to %d", ErrCheckpoint, lines[3], c.Size)
 	}
 	if c.At, err = time.Parse(time.RFC3339Nano, strings.TrimPrefix(lines[4], "at ")); err != nil {
 		return c, fmt.Errorf("%w: its time is %.60q", ErrCheckpoint, lines[4])

@@ -62,7 +62,8 @@ func (s *KafkaSASL) check() error {
 	return isSecret("sasl.password", s.Password)
 }
 
-// Secrets returns the plain texts of a connection that may be secrets.
+// Secrets returns the texts of a connection that are secrets. They hold plain texts only after the connection
+// was resolved. Some may be nil.
 func (k *Kafka) Secrets() []*secret.Text {
 	all := []*secret.Text{k.Key}
 	if k.SASL != nil {

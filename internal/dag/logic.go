@@ -505,8 +505,9 @@ func (r *Run) tell(a *AttemptRow, why string, fx *Effects) {
 	fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: a.Task, Child: child, Intent: r.Intent, Reason: why})
 }
 
-// suspend moves the run between running and suspended. A run is suspended while none of its tasks runs or is
-// ready, and no failed task waits for a retry.
+// suspend moves the run between running and suspended. A run is suspended while some of its tasks wait
+// for something outside the run, and nothing else in it is under way: no task runs, is ready or waits for a
+// retry, no foreach computes, and no condition is being evaluated.
 func (r *Run) suspend(yes bool) {
 	switch {
 	case yes && r.State == RunRunning:

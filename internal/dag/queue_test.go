@@ -323,7 +323,7 @@ func TestPlace(t *testing.T) {
 		{Anywhere.OfKind("vm.create"), "x", nil, nil, nil, false},
 		{Anywhere.OfKind("vm.create"), "x", nil, nil, []string{"vm.delete", "vm.create"}, true},
 		{Anywhere.OfKind("vm"), "x", nil, nil, []string{"vm.delete"}, false},
-		{Anywhere, "x", nil, nil, []string{"vm.create"}, false}, // it runs no processes
+		{Anywhere, "x", nil, nil, []string{"vm.create"}, false}, // a worker with kinds runs no processes
 		{NewPlace("", "etl", nil).OfKind("k"), "x", nil, nil, []string{"k"}, false},
 		{NewPlace("", "etl", nil).OfKind("k"), "x", []string{"etl"}, nil, []string{"k"}, true},
 	} {

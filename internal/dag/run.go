@@ -172,7 +172,7 @@ func (r *Run) at(t TaskID) *task {
 // has reports whether t is a task of the run or the Leader's task.
 func (r *Run) has(t TaskID) bool { return t >= LeaderTask && int(t) < len(r.tasks) }
 
-// Active returns the number of attempts that a handler holds.
+// Active returns the number of attempts that are assigned or running, with that of the Leader.
 func (r *Run) Active() int { return int(r.active) }
 
 // Unsettled returns the number of tasks that have not ended.

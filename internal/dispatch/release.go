@@ -99,7 +99,7 @@ func (r *Resolver) errand(ctx context.Context, a *engine.Assignment, row *dag.Ru
 // releaseByCommand makes a job run the release command of a task.
 func releaseByCommand(job *worker.Job, rel *workflow.Release, of *errandOf) (err error) {
 	if rel == nil {
-		return &notStarted{causeStart, fmt.Errorf("task %s has no release any more", of.Name)}
+		return &notStarted{causeStart, fmt.Errorf("the present version of the workflow has no key release at task %s: end the work by hand, then run skein task dismiss", of.Name)}
 	}
 	job.Argv, job.Script, job.HTTP = nil, nil, nil
 	setRun(job, &rel.Run)

@@ -159,7 +159,7 @@ type Stats struct {
 	Sweeps                  atomic.Int64
 	Regressed               atomic.Int64         // how often the store went back to an earlier state
 	Evaluated               atomic.Int64         // conditions that were evaluated outside the writer's goroutine
-	Faults                  [faults]atomic.Int64 // the faults that sweeps found and repaired, as Faults lists them
+	Faults                  [faults]atomic.Int64 // how many faults sweeps found and repaired, in the order of the function Faults
 
 	meter *Meter
 	loads loads

@@ -246,7 +246,7 @@ func (f *Fence) rule(path string, rights uint64) error {
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights & handled(), Parent_fd: int32(fd)}
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	if errno != 0 {
-		return fmt.Errorf("allow %s: %w", path, errno)
+		return fmt.Errorf("the kernel refused the Landlock rule for %s: %w", path, errno)
 	}
 	if folder {
 		f.ruled = append(f.ruled, rule{path, rights})

@@ -172,6 +172,9 @@ type bounded struct {
 
 var errTooLarge = errors.New("too large")
 
+// errMuch means that a git command wrote more than its caller allows.
+var errMuch = errors.New("wrote too much")
+
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
 		return 0, errTooLarge
@@ -190,7 +193,7 @@ func (r *repo) git(ctx context.Context, most time.Duration, bytesMax int, args .
 	var exit *exec.ExitError
 	switch {
 	case out.left < 0:
-		return nil, fmt.Errorf("git %s wrote more than %d MiB", args[0], bytesMax>>20)
+		return nil, fmt.Errorf("git %s %w: more than %d MiB", args[0], errMuch, bytesMax>>20)
 	case err == nil:
 		return out.buf.Bytes(), nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -261,6 +264,9 @@ func (r *repo) fetch(ctx context.Context) (*commit, error) {
 		}
 	}
 	pack, err := r.git(ctx, askMax, archiveMax, "archive", "--format=zip", "-0", tree)
+	if errors.Is(err, errMuch) {
+		return c, fmt.Errorf("the folder has more than %d MiB of files: set folder to a smaller one, or move large files out of it", archiveMax>>20)
+	}
 	if err != nil {
 		return c, err
 	}

@@ -39,7 +39,7 @@ func (c *Command) send(ctx context.Context, m *means, msg *Message) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("the program ran for too long: %w", ctx.Err())
+		return fmt.Errorf("the program was ended before it had finished: %w", ctx.Err())
 	case errors.As(err, &exit) && exit.ExitCode() == exitPermanent:
 		return permanent("the program gave up with exit code %d%s", exitPermanent, shown(&said))
 	case errors.As(err, &exit):

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAlertsOfNamespaces: people see and change the alerts and channels of their namespaces only, and a
-// channel that runs a program needs the right in all namespaces.
+// channel that runs a program needs the verbs alert.channel and node.control in all namespaces.
 func TestAlertsOfNamespaces(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})

@@ -296,8 +296,8 @@ func (a arrivals) signOut(r *arriving, is identity.Ended) error {
 	return nil
 }
 
-// pathOfPage returns a path of this server's page, which begins with a slash: the path that the caller asks
-// for if it is one, and otherwise the path of the first page.
+// pathOfPage returns the path to which a browser is sent after sign-in. This is the path that was asked for,
+// if it is a clean path on this server, and otherwise "/".
 func pathOfPage(asked string) string {
 	u, err := url.Parse(asked)
 	odd := func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }

@@ -255,7 +255,7 @@ func (r *reader) defaultOf(p *Param, n *node, at string) json.RawMessage {
 	r.complain(n, at, 0, faults)
 	if t != nil {
 		if word, ok := gives(t, p.Type); !ok {
-			r.failNode(n, at, fmt.Sprintf("%s gives a %s, but the parameter is %s", at, word, p.words()), "change the type or the expression")
+			r.failNode(n, at, fmt.Sprintf("the value of %s has the type %s, but the parameter must be %s", at, word, p.words()), "change the type or the expression")
 		}
 	}
 	raw, err := marshal(n.text)

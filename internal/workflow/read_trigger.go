@@ -489,7 +489,7 @@ func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 		return nil, false
 	}
 	if word, ok := gives(t, p.Type); !ok && p.Type != String { // a parameter of type string takes any value as a text
-		r.failNode(v, at, fmt.Sprintf("%s gives a %s, but the parameter is %s", at, word, p.words()), "change the type or the expression")
+		r.failNode(v, at, fmt.Sprintf("the value of %s has the type %s, but the parameter must be %s", at, word, p.words()), "change the type or the expression")
 	}
 	if !r.t.hasEvent() && slices.ContainsFunc(t.refs(), func(f ref) bool { return f.kind == triggerEventRef }) {
 		line, col := r.inside(v, len([]rune(v.text[:max(strings.Index(v.text, "trigger.event"), 0)])))

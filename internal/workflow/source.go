@@ -60,8 +60,9 @@ func (s *source) fail(line, col int, key, message, hint string) {
 		Message: message, Hint: hint, Snippet: s.snippet(line, col)})
 }
 
-// newSource reports the faults of a file that no parser must read. The second result is false if the file
-// cannot be read any further.
+// newSource makes the source of a file, without a byte order mark and with LF as line end. If the file is too
+// large or is not plain UTF-8 text, newSource records the fault and returns false: such a file must not be
+// parsed.
 func newSource(src []byte, file string) (*source, bool) {
 	s := &source{file: file}
 	if len(src) > FileBytesMax {

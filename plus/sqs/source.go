@@ -243,7 +243,8 @@ func (s *source) putBack(ctx context.Context, receipts []string) error {
 	return nil
 }
 
-// inParts calls do with parts of receipts of a size that one request may have.
+// inParts splits receipts into parts that fit into one request, and calls do for each part, up to parallel
+// calls at a time. It returns one of their errors.
 func inParts(receipts []string, do func(part []string) error) error {
 	var all sync.WaitGroup
 	places := make(chan struct{}, parallel)

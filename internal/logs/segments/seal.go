@@ -175,7 +175,7 @@ func (s *Store) putIndex(ctx context.Context, t *tail, prefix string) error {
 	return nil
 }
 
-// sealedTo records the end of a log's segments.
+// sealedTo records that the bytes before to are in segments, and drops them from memory.
 func (s *Store) sealedTo(t *tail, to int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,8 +96,8 @@ func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	return before == other || before != after, err
 }
 
-// backend asks which server process serves a client, after it has run the statements first. It prepares no
-// statement.
+// backend runs the statements in first, and returns the number of the server process that serves the
+// connection. It uses the simple protocol, so it prepares no statement.
 func backend(ctx context.Context, c *pgconn.PgConn, first string) (int, error) {
 	results, err := c.Exec(ctx, first+"SELECT pg_backend_pid()").ReadAll()
 	if err != nil {
