@@ -159,9 +159,9 @@ func mayBeginAt(ctx context.Context, s *Server, w *store.Workflow, version int32
 	return nil
 }
 
-// mayForce returns a refusal for the verb retry, which makes a task run whatever its needs are. It refuses if
-// an approval before the task was not given, and the caller may not give it.
-func mayForce(ctx context.Context, s *Server, id dag.RunID, task string) error {
+// mayForce returns a refusal for a mark that makes a task run although an approval before it was not given,
+// if the caller may not give that approval.
+func mayForce(ctx context.Context, s *Server, id dag.RunID, task string, m dag.Mark) error {
 	row, err := s.engine.RunRow(ctx, id)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func mayForce(ctx context.Context, s *Server, id dag.RunID, task string) error {
 		}
 		t, known := g.Find(host)
 		at, ok := g.Find(name)
-		if !known || !ok || !g.After(at)[t] {
+		if !known || !ok || !leadsAround(g, m, t, at) {
 			continue
 		}
 		v, err := s.engine.Task(ctx, id, name)
@@ -199,4 +199,28 @@ func mayForce(ctx context.Context, s *Server, id dag.RunID, task string) error {
 		}
 	}
 	return nil
+}
+
+// leadsAround reports whether a mark of task t can make a task run that depends on an approval, although the
+// approval was not given. A retry makes t itself run, and a success its dependents. A skip does so only if a
+// dependent also needs a task that does not wait for the approval: a task whose needs are all skipped is
+// skipped, too.
+func leadsAround(g *dag.Graph, m dag.Mark, t, approval dag.TaskID) bool {
+	after := g.After(approval)
+	if m != dag.MarkSkip {
+		return after[t]
+	}
+	below := g.After(t)
+	if !after[t] && !below[approval] {
+		return false
+	}
+	for _, d := range g.Order() {
+		if d == t || d == approval || !after[d] || !below[d] {
+			continue
+		}
+		if slices.ContainsFunc(g.Needs(d), func(n dag.TaskID) bool { return n != t && !after[n] }) {
+			return true
+		}
+	}
+	return false
 }

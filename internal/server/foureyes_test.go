@@ -99,3 +99,39 @@ func TestFourEyes(t *testing.T) {
 		t.Errorf("another person: %d %s", status, text)
 	}
 }
+
+// TestFourEyesLedAround: a mark of another task does not make a task run whose approval was not given. A skip
+// that makes no such task run is not refused.
+func TestFourEyesLedAround(t *testing.T) {
+	b := newRightsBed(t)
+	if a := b.do("PUT", "/api/v1/workflows/web/pay", "name: pay\nnamespace: web\ntasks:\n  check: {run: 'true'}\n  ask: {wait: 1h}\n"+
+		"  ok: {needs: ask, approval: {four_eyes: true}}\n  build: {needs: ok, run: 'true'}\n  pay: {needs: [build, check], run: 'true'}\n"+
+		"  tell: {needs: build, run: 'true'}\n  say: {needs: tell, run: 'true'}\n", "Content-Type", "application/yaml"); a.status != 201 {
+		t.Fatal(a)
+	}
+	for _, name := range []string{"ann", "bob"} {
+		id := b.principal(name, store.PrincipalActive, store.Binding{Role: "admin", Namespace: "web"})
+		b.token(store.Token{Name: name, Principal: id, Verbs: "*", Namespaces: "*"})
+	}
+	status, text := b.call("ann", "POST", "/runs", `{"workflow":"web/pay"}`)
+	run := "/runs/" + want[api.Run](t, answer{status: status, body: text}, 202).ID + "/tasks/"
+	state := func(task string) string { return want[api.Task](t, b.get("/api/v1"+run+task), 200).State }
+	eventually(t, "the wait", func() bool { return state("ask") == "deferred" && state("check") == "succeeded" })
+	refused := func(verb, body string) {
+		t.Helper()
+		if status, text := b.call("ann", "POST", run+verb, body); status != 403 || !strings.Contains(text, `"about":"four_eyes"`) {
+			t.Errorf("%s: %d %s", verb, status, text)
+		}
+	}
+	const succeeded = `{"state":"succeeded","reason":"r"}`
+	refused("build:mark", succeeded) // pay needs build and check
+	refused("build:skip", `{}`)
+	refused("ask:skip", `{}`) // it skips ok and build, and pay needs check, too
+	refused("tell:mark", succeeded)
+	for _, c := range [][3]string{{"ann", "tell:skip", `{}`}, {"ann", "build:mark", `{"state":"failed","reason":"r"}`}, {"bob", "build:mark", succeeded}} {
+		if status, text := b.call(c[0], "POST", run+c[1], c[2]); status/100 != 2 {
+			t.Errorf("%v: %d %s", c, status, text)
+		}
+	}
+	eventually(t, "pay", func() bool { return state("pay") == "succeeded" })
+}

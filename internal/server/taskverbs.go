@@ -53,8 +53,8 @@ func (s *Server) onTask(ctx context.Context, in *TaskPath, key, name string, c e
 			return nil, err
 		}
 	}
-	if c.Mark == dag.MarkRetry {
-		if err := mayForce(ctx, s, id, in.Task); err != nil {
+	if c.Mark == dag.MarkRetry || c.Mark == dag.MarkSucceeded || c.Mark == dag.MarkSkip {
+		if err := mayForce(ctx, s, id, in.Task, c.Mark); err != nil {
 			return nil, err
 		}
 	}
