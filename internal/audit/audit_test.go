@@ -358,6 +358,21 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// TestFoldNamespaces: a list that shows values of two namespaces is a read of each of them.
+func TestFoldNamespaces(t *testing.T) {
+	f := NewReads(0)
+	for _, ns := range []string{"shop", "web", "shop"} {
+		f.Add(0, store.Audit{Principal: "ann", Verb: "run.values", Action: "GET /api/v1/runs", Object: "/runs", Namespace: ns})
+	}
+	got := map[string]int64{}
+	for _, r := range f.Take(0) {
+		got[r.Namespace] = r.Count
+	}
+	if len(got) != 2 || got["shop"] != 2 || got["web"] != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	l := newLog(f, 3)
 	f.Add(l.points[2].text())

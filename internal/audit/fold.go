@@ -44,7 +44,7 @@ type Fold struct {
 
 // foldKind identifies the calls that one row counts.
 type foldKind struct {
-	principal, address, verb, action, object, detail string
+	principal, address, verb, action, object, namespace, detail string
 }
 
 // NewFold returns an empty count of refused calls.
@@ -61,7 +61,7 @@ func NewReads(now dag.Micros) *Fold {
 func (f *Fold) Add(now dag.Micros, r store.Audit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := foldKind{r.Principal, r.Address, r.Verb, r.Action, r.Object, r.Detail}
+	key := foldKind{r.Principal, r.Address, r.Verb, r.Action, r.Object, r.Namespace, r.Detail}
 	is := f.kinds[key]
 	switch {
 	case is != nil:
