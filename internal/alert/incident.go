@@ -76,6 +76,8 @@ type Detail struct {
 	ToldAt     dag.Micros  `json:"told_at,omitempty"`
 	EscalateAt dag.Micros  `json:"escalate_at,omitempty"`
 	Escalated  []Escalated `json:"escalated,omitempty"`
+	// Runs are the runs that were counted before that of Last, if events of tasks are counted.
+	Runs []string `json:"runs,omitempty"`
 }
 
 // Word is a change by a person or by an event.

@@ -34,15 +34,17 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 		return n.told(KindEvent, store.IncidentResolved, h.At)
 	case is == nil:
 		return r.opened(begin(r, h), h)
-	case h.Task != "" && h.Run == is.Detail.Last.Run: // the tasks of one run count once
+	case h.Task != "" && is.counts(h.Run): // the tasks of one run count once
 		return Change{}
-	case h.Run != "" && h.Run == is.Detail.Last.Run: // the run was recovered, and has ended in the same way again
+	case h.Run != "" && is.counts(h.Run): // the run was recovered, and has ended in the same way again
 		next := *is
+		next.Detail.Runs = is.runsBefore(h)
 		next.Detail.Last = *h
 		next.put(is.State, h.At)
 		return Change{Incident: &next}
 	}
 	next := *is
+	next.Detail.Runs = is.runsBefore(h)
 	next.Detail.Last = *h
 	next.Detail.Count += max(h.Instants, 1)
 	if is.State == store.IncidentCounting {

@@ -27,6 +27,25 @@ const (
 // but their incidents end at once.
 const approvalsMax = 1000
 
+// runsMax bounds the runs that an incident remembers in addition to the last one. If more runs than that have
+// events of tasks in turn, a run may count again.
+const runsMax = 32
+
+// counts reports whether the incident has counted a run.
+func (n *Incident) counts(run string) bool {
+	return run == n.Detail.Last.Run || slices.Contains(n.Detail.Runs, run)
+}
+
+// runsBefore returns the runs that the incident remembers after an event of another run. Only the events of
+// tasks of several runs can come in turn.
+func (n *Incident) runsBefore(h *Happening) []string {
+	last := n.Detail.Last.Run
+	if last == "" || last == h.Run || h.Task == "" && n.Detail.Last.Task == "" {
+		return n.Detail.Runs
+	}
+	return append(slices.Clone(n.Detail.Runs[max(0, len(n.Detail.Runs)-runsMax+1):]), last)
+}
+
 // Aside reports whether an event says nothing about the times of a run.
 func (h *Happening) Aside() bool {
 	switch h.Event {
