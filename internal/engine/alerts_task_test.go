@@ -99,8 +99,13 @@ func TestIncidentsOfApprovalsCrashAtEveryCommit(t *testing.T) {
 				case <-ctx.Done():
 				}
 			}()
-			_, err := n.Submit(ctx, keyed(wf))
+			dead := func() bool { return ctx.Err() != nil }
+			is, err := n.Submit(ctx, keyed(wf))
 			if err == nil {
+				eventually(t, "it waits, or the process is dead", func() bool {
+					row, err := st.Run(t.Context(), is.Run)
+					return dead() || err == nil && row.State == dag.RunSuspended
+				})
 				err = decide(ctx, n)
 			}
 			cancel()
@@ -122,7 +127,10 @@ func TestIncidentsOfApprovalsCrashAtEveryCommit(t *testing.T) {
 			case <-m.died:
 				return true
 			default:
-				return err != nil
+				if err != nil {
+					t.Errorf("the process lives: %v", err)
+				}
+				return false
 			}
 		})
 	}
