@@ -238,6 +238,8 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	}
 	balanced(w, healed)
 	w.play(w.now+int64(time.Second), func() bool { return false }) // the remaining answers arrive
+	// An event that was sent meanwhile may have started a run.
+	w.play(w.now+int64(endBound), func() bool { return w.settled() || stuck() })
 	if len(w.Found) == 0 {
 		w.witness.close()
 	}
