@@ -237,9 +237,12 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 			time.Duration(w.now-healed), time.Duration(w.now-w.witness.moved), w.left(), w.why())
 	}
 	balanced(w, healed)
-	w.play(w.now+int64(time.Second), func() bool { return false }) // the remaining answers arrive
-	// An event that was sent meanwhile may have started a run.
-	w.play(w.now+int64(endBound), func() bool { return w.settled() || stuck() })
+	answers := func() { w.play(w.now+int64(time.Second), func() bool { return false }) } // the remaining ones arrive
+	answers()
+	for len(w.Found) == 0 && !w.settled() && !stuck() { // an event that was sent meanwhile may have started a run
+		w.play(w.now+int64(endBound), func() bool { return w.settled() || stuck() })
+		answers()
+	}
 	if len(w.Found) == 0 {
 		w.witness.close()
 	}
