@@ -49,6 +49,8 @@ func (c *Config) Failover() time.Duration {
 func (c *Config) checkRegistry() error {
 	quick := registry.QuickOf(c.Registry.TTL)
 	switch {
+	case c.Registry.Kind == "" && c.StopWithoutRegistry:
+		return c.Wrong("registry_away", errors.New("there is no registry that could be away: set registry, or remove registry_away"))
 	case c.Registry.Kind == "":
 		return nil
 	case c.Postgres == "":
