@@ -261,13 +261,7 @@ func (w *Awaited) least() (from int64, reset int, due []dag.AttemptKey) {
 
 // inOrder sorts attempts, because the order of a map differs from run to run of the program.
 func inOrder(all []dag.AttemptKey) []dag.AttemptKey {
-	sort.Slice(all, func(i, j int) bool {
-		a, b := &all[i], &all[j]
-		if a.Run != b.Run {
-			return string(a.Run[:]) < string(b.Run[:])
-		}
-		return a.Task < b.Task || a.Task == b.Task && a.Token < b.Token
-	})
+	sort.Slice(all, func(i, j int) bool { return all[i].Compare(all[j]) < 0 })
 	return all
 }
 
