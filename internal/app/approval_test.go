@@ -30,16 +30,7 @@ func TestApprovalNeedsAToken(t *testing.T) {
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return answered(t, req)
 	}
 	bearer := map[string]string{}
 	token := func(name, body string) {
@@ -129,16 +120,7 @@ func TestFourEyes(t *testing.T) {
 		if body != "" {
 			req.Header.Set("Content-Type", "application/json")
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return answered(t, req)
 	}
 	must := func(who, method, path, body string, into any) {
 		t.Helper()
@@ -237,4 +219,19 @@ func TestFourEyes(t *testing.T) {
 	if len(refused) != len(starts)-1 {
 		t.Errorf("the rows of refused attempts: %+v", rows)
 	}
+}
+
+// answered sends a request, and returns the status and the body of the answer.
+func answered(t *testing.T, req *http.Request) (status int, body string) {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
 }

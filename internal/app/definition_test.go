@@ -2,7 +2,6 @@ package app
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,16 +26,7 @@ func TestDefinitionOfATask(t *testing.T) {
 		if n.asUser(req); bearer != "" {
 			req.Header.Set("Authorization", "Bearer "+bearer)
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return answered(t, req)
 	}
 	const value = "hunter2-of-the-test"
 	if status, text := call("PUT", "/secrets/default/DB", `{"value":"`+value+`"}`); status/100 != 2 {

@@ -79,6 +79,22 @@ func (l *ledger) give(_ context.Context, b Batch) error {
 	return nil
 }
 
+// dies lets the owner die before some transactions, and after others.
+func (l *ledger) dies() {
+	l.before = func(n int) error {
+		if n%3 == 1 && n > 1 {
+			return errDied
+		}
+		return nil
+	}
+	l.after = func(n int) error {
+		if n%3 == 2 {
+			return errDied
+		}
+		return nil
+	}
+}
+
 func (l *ledger) got() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

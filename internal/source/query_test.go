@@ -87,18 +87,7 @@ func TestQueryDies(t *testing.T) {
 	name, open := table(t, nil)
 	sql(t, "INSERT INTO "+name+" (n) SELECT g FROM generate_series(0, 9) g")
 	l := newLedger()
-	l.before = func(n int) error {
-		if n%3 == 1 && n > 1 {
-			return errDied
-		}
-		return nil
-	}
-	l.after = func(n int) error {
-		if n%3 == 2 {
-			return errDied
-		}
-		return nil
-	}
+	l.dies()
 	l.running(t, func() Source { return mended{open()} })
 	l.until(t, "begins", func() bool { return l.cursor != nil })
 	for n := 10; n < 3010; n += 1000 {

@@ -53,18 +53,7 @@ func mysqlDies(t *testing.T, s *sqltest.Server) {
 	s.MySQL(t, "CREATE TABLE dies (id bigint unsigned PRIMARY KEY, n int); INSERT INTO dies SELECT seq + 1, seq FROM seq_0_to_9")
 	q := &workflow.Query{Query: "SELECT id, n FROM dies WHERE id > :cursor ORDER BY id LIMIT 500", Cursor: "id", Every: workflow.Duration(10 * time.Millisecond)}
 	l := newLedger()
-	l.before = func(n int) error {
-		if n%3 == 1 && n > 1 {
-			return errDied
-		}
-		return nil
-	}
-	l.after = func(n int) error {
-		if n%3 == 2 {
-			return errDied
-		}
-		return nil
-	}
+	l.dies()
 	l.running(t, func() Source { return mended{followed(s, q, Start{}, new(atomic.Int64))} })
 	l.until(t, "begins", func() bool { return l.cursor != nil })
 	for n := 10; n < 3010; n += 1000 {
