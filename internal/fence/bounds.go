@@ -22,8 +22,8 @@ type Bound struct {
 }
 
 // boundsOf returns the limits of a task that has a user of its own, given the limit of open files that it
-// would have otherwise. No limit is higher than that of this process. A core dump could show secrets to who
-// reads the folder later, so there is none.
+// would have otherwise. No limit is higher than that of this process. A core dump could show secrets to a
+// later reader of the folder, so there is none.
 func boundsOf(files unix.Rlimit) ([3]Bound, error) {
 	var processes unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &processes); err != nil {
